@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
+/*
+ * MetaRoCE RDMA provider: ABI between the kernel module and the user-space
+ * provider.  Rules: fixed-size types only, 64-bit members through
+ * __aligned_u64, every structure a multiple of 8 bytes, padding named and
+ * required to be zero on input.  Host byte order unless a member says be.
+ */
+#ifndef _UAPI_RDMA_METAROCE_ABI_H
+#define _UAPI_RDMA_METAROCE_ABI_H
+
+#include <linux/types.h>
+
+#define METAROCE_ABI_VERSION	1
+
+/*
+ * Private driver id: the kernel's enum rdma_driver_id has none for this
+ * module.  Module and provider must agree on it.
+ */
+#define METAROCE_DRIVER_ID	0x4d52
+
+/* UDP destination port that a device uses unless told otherwise. */
+#define METAROCE_DEFAULT_UDP_PORT	24791
+
+/*
+ * Ring header: the first METAROCE_RING_HDR_SIZE bytes of each shared mapping.
+ * Indices run freely modulo 2^32; slot = index & (entries - 1); entries is a
+ * power of two.  Whoever owns an index stores it with release semantics; the
+ * other side loads it with acquire semantics.
+ *
+ * SQ and RQ: user space owns producer, the kernel owns consumer and advances
+ * it when a work request retires (completes or is flushed).
+ * CQ: the kernel owns producer, user space owns consumer.
+ */
+struct metaroce_ring_hdr {
+	__u32 producer;
+	__u32 pad0[15];
+	__u32 consumer;
+	__u32 pad1[15];
+	/*
+	 * SQ only, written by the kernel.  Non-zero: the kernel is not going to
+	 * look at producer by itself; after storing producer and a full memory
+	 * barrier, user space reads this and, if it is set, rings the doorbell
+	 * (IB_USER_VERBS_CMD_POST_SEND without work requests).
+	 */
+	__u32 need_doorbell;
+	__u32 pad2[15];
+	__u32 pad3[16];
+};
+
+#define METAROCE_RING_HDR_SIZE	256
+
+struct metaroce_sge {
+	__aligned_u64 addr;
+	__u32 length;
+	__u32 lkey;
+};
+
+enum metaroce_send_opcode {
+	METAROCE_OP_RDMA_WRITE = 0,
+	METAROCE_OP_RDMA_WRITE_IMM = 1,
+	METAROCE_OP_SEND = 2,
+	METAROCE_OP_SEND_IMM = 3,
+	METAROCE_OP_RDMA_READ = 4,
+	METAROCE_OP_ATOMIC_CMP_SWP = 5,
+	METAROCE_OP_ATOMIC_FETCH_ADD = 6,
+	METAROCE_OP_LOCAL_INV = 7,
+	METAROCE_OP_BIND_MW = 8,
+	METAROCE_OP_SEND_INV = 9,
+};
+
+enum metaroce_send_flags {
+	METAROCE_SEND_FENCE = 1 << 0,
+	METAROCE_SEND_SIGNALED = 1 << 1,
+	METAROCE_SEND_SOLICITED = 1 << 2,
+	METAROCE_SEND_INLINE = 1 << 3,
+};
+
+/*
+ * Send work request: this header, then either num_sge struct metaroce_sge or,
+ * with METAROCE_SEND_INLINE, inline_len bytes of data.  Slots are sq_stride
+ * bytes apart.
+ */
+struct metaroce_send_wqe {
+	__aligned_u64 wr_id;
+	__u8 opcode;		/* enum metaroce_send_opcode */
+	__u8 flags;		/* enum metaroce_send_flags */
+	__u16 num_sge;
+	__u32 inline_len;
+	__u32 imm_data;		/* be32 immediate, or rkey to invalidate (host order) */
+	__u32 rkey;
+	__aligned_u64 remote_addr;
+	__aligned_u64 compare_add;
+	__aligned_u64 swap;
+	__u32 reserved[4];
+};
+
+#define METAROCE_SEND_WQE_SIZE	64
+
+/* Receive work request: this header, then num_sge struct metaroce_sge. */
+struct metaroce_recv_wqe {
+	__aligned_u64 wr_id;
+	__u32 num_sge;
+	__u32 reserved;
+};
+
+#define METAROCE_RECV_WQE_SIZE	16
+
+/* Completion; status, opcode and wc_flags have the values of enum ib_wc_*. */
+struct metaroce_cqe {
+	__aligned_u64 wr_id;
+	__u32 status;
+	__u32 opcode;
+	__u32 byte_len;
+	__u32 imm_data;		/* be32 immediate, or invalidated rkey (host order) */
+	__u32 qp_num;
+	__u32 wc_flags;
+	__u32 src_qp;
+	__u32 vendor_err;
+	__aligned_u64 timestamp;	/* CLOCK_MONOTONIC, nanoseconds */
+	__u32 reserved[4];
+};
+
+#define METAROCE_CQE_SIZE	64
+
+struct metaroce_alloc_ucontext_req {
+	__u32 abi_version;	/* METAROCE_ABI_VERSION of the provider */
+	__u32 reserved;
+};
+
+struct metaroce_alloc_ucontext_resp {
+	__aligned_u64 features;	/* none defined yet */
+	__u32 max_inline;
+	__u32 max_sge;
+	__aligned_u64 reserved[2];
+};
+
+struct metaroce_create_cq_resp {
+	__aligned_u64 mmap_offset;
+	__aligned_u64 mmap_size;
+	__u32 entries;
+	__u32 reserved;
+};
+
+struct metaroce_create_qp_req {
+	__aligned_u64 reserved[2];
+};
+
+struct metaroce_create_qp_resp {
+	__aligned_u64 sq_mmap_offset;
+	__aligned_u64 sq_mmap_size;
+	__aligned_u64 rq_mmap_offset;
+	__aligned_u64 rq_mmap_size;
+	__u32 sq_entries;
+	__u32 sq_stride;
+	__u32 rq_entries;
+	__u32 rq_stride;
+	__aligned_u64 reserved[2];
+};
+
+#endif /* _UAPI_RDMA_METAROCE_ABI_H */
