@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Congestion control behind one trait.

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What one data packet carries, independent of path and encoding.
+
+use crate::psn::Msn;
+
+/// A queue pair number (24 bits used).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Qpn(pub u32);
+
+/// Index of a path within its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PathId(pub u16);
+
+/// Opcodes of data packets. The numbers are wire code points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Opcode {
+    /// Fills the place of a PSN whose message no longer exists at the sender; carries nothing.
+    #[default]
+    Void = 0,
+    /// Part of a Send.
+    Send = 1,
+    /// Part of a Send with immediate.
+    SendImm = 2,
+    /// Part of a Send with invalidate.
+    SendInv = 3,
+    /// Part of an RDMA Write.
+    Write = 4,
+    /// Part of an RDMA Write with immediate.
+    WriteImm = 5,
+    /// Asks for an RDMA Read.
+    ReadRequest = 6,
+    /// Part of the answer to a Read.
+    ReadResponse = 7,
+    /// Asks for an atomic compare and swap.
+    CmpSwap = 8,
+    /// Asks for an atomic fetch and add.
+    FetchAdd = 9,
+    /// The answer to an atomic.
+    AtomicResponse = 10,
+    /// The responder half of a stream refuses a message.
+    Nak = 11,
+}
+
+/// Why a responder refuses a message. The numbers are wire code points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NakCode {
+    /// No receive is posted (IB RNR NAK); the value is the 5-bit RNR timer code.
+    Rnr = 1,
+    /// The QP does not exist, is not connected to the sender, or is not ready to receive. The
+    /// requester tries again after its local ACK timeout, as after IB's silent drop.
+    NotReady = 2,
+    /// IB Invalid Request NAK.
+    InvalidRequest = 3,
+    /// IB Remote Access Error NAK.
+    RemoteAccess = 4,
+    /// IB Remote Operational Error NAK.
+    RemoteOperation = 5,
+}
+
+/// Flags of a data packet that belong to its stream. Wire bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamFlags(pub u8);
+
+impl StreamFlags {
+    /// Last packet of its message.
+    pub const LAST: StreamFlags = StreamFlags(1 << 0);
+    /// Solicited event requested.
+    pub const SOLICITED: StreamFlags = StreamFlags(1 << 1);
+
+    /// Whether all bits of `f` are set.
+    pub const fn has(self, f: StreamFlags) -> bool {
+        self.0 & f.0 == f.0
+    }
+
+    /// Both sets together.
+    pub const fn with(self, f: StreamFlags) -> StreamFlags {
+        StreamFlags(self.0 | f.0)
+    }
+}
+
+/// What a path remembers of a packet until it is acknowledged: enough for the stream to build the
+/// packet again. Meaning of the members by opcode:
+///
+/// * requests: `qpn` local QP, `msn` and `epoch` of the message, `offset` and `len` of the payload;
+/// * responses: `qpn` local (responder) QP, `msn` and `epoch` of the peer's request;
+/// * [`Opcode::Nak`]: `qpn` the local QP refused for (0 if there is none), `peer_qpn` whom to tell,
+///   `msn`/`epoch` what is refused, `offset` the [`NakCode`], `len` the RNR timer code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxDesc {
+    /// What the packet is.
+    pub opcode: Opcode,
+    /// Flags that go on the wire.
+    pub flags: StreamFlags,
+    /// Attempt number of the stream, see [`crate::stream`].
+    pub epoch: u16,
+    /// The local QP.
+    pub qpn: Qpn,
+    /// The peer's QP.
+    pub peer_qpn: Qpn,
+    /// Message number.
+    pub msn: Msn,
+    /// Byte offset of the payload in the message.
+    pub offset: u32,
+    /// Payload length in bytes.
+    pub len: u32,
+}
