@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+
+//! The rules of the ring, one by one.
+
+mod common;
+
+use common::Memory;
+use ring::{layout, Consumer, Error, Geometry, Idle, Producer, Runaway, Shared};
+
+fn ring(entries: u32) -> (Memory, Producer, Consumer) {
+    let geometry = Geometry::new(entries, 16).unwrap();
+    (
+        Memory::new(geometry.size()),
+        Producer::new(geometry),
+        Consumer::new(geometry),
+    )
+}
+
+fn post(memory: &Memory, producer: &mut Producer, value: u64) -> Result<(), Error> {
+    let slot = producer.vacant(memory)?;
+    slot.write(memory, 0, &value.to_ne_bytes()).unwrap();
+    producer.commit();
+    producer.publish(memory)
+}
+
+#[test]
+fn geometry_takes_only_what_a_ring_can_have() {
+    assert!(Geometry::new(0, 64).is_none());
+    assert!(Geometry::new(3, 64).is_none());
+    assert!(Geometry::new(4, 0).is_none());
+    assert!(Geometry::new(4, 12).is_none());
+    assert_eq!(Geometry::new(4, 64).unwrap().size(), 256 + 4 * 64);
+    assert!(Geometry::new(Geometry::MAX_ENTRIES, 8).is_some());
+}
+
+#[test]
+fn slots_repeat_and_cannot_be_left() {
+    let (memory, ..) = ring(4);
+    let geometry = Geometry::new(4, 16).unwrap();
+    assert_eq!(geometry.slot(1), geometry.slot(u32::MAX - 2));
+    let slot = geometry.slot(0);
+    assert_eq!(slot.write(&memory, 0, &[0; 16]), Some(()));
+    assert_eq!(slot.write(&memory, 1, &[0; 16]), None);
+    assert_eq!(slot.read(&memory, usize::MAX, &mut [0; 2]), None);
+}
+
+#[test]
+fn nothing_is_visible_before_publish() {
+    let (memory, mut producer, consumer) = ring(4);
+    producer.vacant(&memory).unwrap();
+    producer.commit();
+    assert!(producer.has_unpublished());
+    assert_eq!(consumer.available(&memory), Ok(0));
+    producer.publish(&memory).unwrap();
+    assert_eq!(consumer.available(&memory), Ok(1));
+}
+
+#[test]
+fn a_slot_is_free_only_after_its_entry_was_retired_and_published() {
+    let (memory, mut producer, mut consumer) = ring(2);
+    post(&memory, &mut producer, 1).unwrap();
+    post(&memory, &mut producer, 2).unwrap();
+    assert_eq!(post(&memory, &mut producer, 3), Err(Error::Full));
+    consumer.fetch(&memory).unwrap().unwrap();
+    assert_eq!(post(&memory, &mut producer, 3), Err(Error::Full));
+    consumer.retire(1).unwrap();
+    assert_eq!(post(&memory, &mut producer, 3), Err(Error::Full));
+    consumer.publish(&memory).unwrap();
+    assert_eq!(post(&memory, &mut producer, 3), Ok(()));
+}
+
+#[test]
+fn only_entries_in_work_can_be_read_again_or_retired() {
+    let (memory, mut producer, mut consumer) = ring(4);
+    post(&memory, &mut producer, 1).unwrap();
+    post(&memory, &mut producer, 2).unwrap();
+    assert_eq!(consumer.slot_in_work(0), None);
+    assert_eq!(consumer.retire(1), Err(Error::NotFetched));
+    consumer.fetch(&memory).unwrap().unwrap();
+    assert!(consumer.slot_in_work(0).is_some());
+    assert_eq!(consumer.slot_in_work(1), None);
+    assert_eq!(consumer.slot_in_work(u32::MAX), None);
+    consumer.retire(1).unwrap();
+    assert_eq!(consumer.slot_in_work(0), None);
+}
+
+#[test]
+fn a_producer_that_runs_away_is_noticed() {
+    let (memory, mut producer, mut consumer) = ring(4);
+    for value in 0..4 {
+        post(&memory, &mut producer, value).unwrap();
+    }
+    consumer.fetch(&memory).unwrap();
+    consumer.fetch(&memory).unwrap();
+    assert_eq!(consumer.pending(4), Ok(2));
+    assert_eq!(consumer.pending(2), Ok(0));
+    // More than the ring holds, and less than was fetched.
+    assert_eq!(consumer.pending(5), Err(Runaway));
+    assert_eq!(consumer.pending(1), Err(Runaway));
+    assert_eq!(consumer.pending(u32::MAX), Err(Runaway));
+}
+
+#[test]
+fn a_consumer_that_runs_away_is_noticed() {
+    let (memory, mut producer, _) = ring(4);
+    for value in 0..4 {
+        post(&memory, &mut producer, value).unwrap();
+    }
+    for bad in [5, u32::MAX, 1 << 31] {
+        memory.set_word(layout::CONSUMER, bad);
+        assert_eq!(producer.refresh(&memory), Err(Error::Runaway));
+    }
+    memory.set_word(layout::CONSUMER, 3);
+    assert_eq!(producer.refresh(&memory), Ok(3));
+    // Taking back what was given is no honest move either.
+    memory.set_word(layout::CONSUMER, 2);
+    assert_eq!(producer.refresh(&memory), Err(Error::Runaway));
+}
+
+#[test]
+fn committing_into_a_full_ring_changes_nothing() {
+    let (memory, mut producer, _) = ring(2);
+    for value in 0..2 {
+        post(&memory, &mut producer, value).unwrap();
+    }
+    producer.commit();
+    assert_eq!(producer.index(), 2);
+}
+
+#[test]
+fn indices_wrap() {
+    let geometry = Geometry::new(4, 16).unwrap();
+    let start = u32::MAX - 1;
+    let memory = Memory::new(geometry.size());
+    memory.set_word(layout::PRODUCER, start);
+    memory.set_word(layout::CONSUMER, start);
+    let mut producer = Producer::resume_at(geometry, start);
+    let mut consumer = Consumer::resume_at(geometry, start);
+    for value in 0..16u64 {
+        post(&memory, &mut producer, value).unwrap();
+        let slot = consumer.fetch(&memory).unwrap().unwrap();
+        let mut found = [0; 8];
+        slot.read(&memory, 0, &mut found).unwrap();
+        assert_eq!(u64::from_ne_bytes(found), value);
+        consumer.retire(1).unwrap();
+        consumer.publish(&memory).unwrap();
+    }
+}
+
+#[test]
+fn a_discarded_ring_goes_on_without_telling_the_producer() {
+    let (memory, mut producer, mut consumer) = ring(4);
+    for value in 0..3 {
+        post(&memory, &mut producer, value).unwrap();
+    }
+    consumer.fetch(&memory).unwrap();
+    consumer.discard(&memory).unwrap();
+    assert_eq!(consumer.in_work(), 0);
+    assert_eq!(consumer.available(&memory), Ok(0));
+    assert_eq!(producer.refresh(&memory), Ok(4));
+    post(&memory, &mut producer, 9).unwrap();
+    assert_eq!(consumer.available(&memory), Ok(1));
+}
+
+#[test]
+fn the_doorbell_is_asked_for_only_by_an_idle_consumer() {
+    let (memory, mut producer, mut consumer) = ring(4);
+    assert_eq!(consumer.prepare_idle(&memory), Ok(Idle::Sleep));
+    producer.vacant(&memory).unwrap();
+    producer.commit();
+    assert_eq!(producer.publish_with_doorbell(&memory), Ok(true));
+    consumer.resume(&memory).unwrap();
+    producer.vacant(&memory).unwrap();
+    producer.commit();
+    assert_eq!(producer.publish_with_doorbell(&memory), Ok(false));
+    assert_eq!(consumer.prepare_idle(&memory), Ok(Idle::Busy));
+    assert_eq!(memory.load_acquire(layout::NEED_DOORBELL), Some(0));
+    while consumer.fetch(&memory).unwrap().is_some() {}
+    assert_eq!(consumer.prepare_idle(&memory), Ok(Idle::Sleep));
+}
+
+#[test]
+fn memory_that_is_too_small_is_an_error() {
+    let geometry = Geometry::new(4, 16).unwrap();
+    let memory = Memory::new(8);
+    let consumer = Consumer::new(geometry);
+    assert_eq!(consumer.publish(&memory), Err(Error::OutOfBounds));
+    assert_eq!(consumer.prepare_idle(&memory), Err(Error::OutOfBounds));
+}
