@@ -37,10 +37,12 @@ struct metaroce_ring_hdr {
 	__u32 consumer;
 	__u32 pad1[15];
 	/*
-	 * SQ only, written by the kernel.  Non-zero: the kernel is not going to
-	 * look at producer by itself; after storing producer and a full memory
-	 * barrier, user space reads this and, if it is set, rings the doorbell
-	 * (IB_USER_VERBS_CMD_POST_SEND without work requests).
+	 * SQ and RQ, written by the kernel.  Non-zero: the kernel is not going
+	 * to look at producer by itself; after storing producer and a full
+	 * memory barrier, user space reads this and, if it is set, rings the
+	 * doorbell (IB_USER_VERBS_CMD_POST_SEND without work requests, for
+	 * either ring).  An RQ sets it only while the QP is in the error
+	 * state, where receives are flushed as they are posted.
 	 */
 	__u32 need_doorbell;
 	__u32 pad2[15];
