@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include "helpers.h"
+
+unsigned int metaroce_skb_headlen(const struct sk_buff *skb)
+{
+	return skb_headlen(skb);
+}

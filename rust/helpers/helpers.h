@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Static inlines and macros of the kernel that Rust code needs, as functions.
+ * Everything declared here is bound by bindgen.
+ */
+#ifndef METAROCE_HELPERS_H
+#define METAROCE_HELPERS_H
+
+#include <linux/skbuff.h>
+
+unsigned int metaroce_skb_headlen(const struct sk_buff *skb);
+
+#endif
