@@ -18,8 +18,7 @@ struct MetaRoce;
 impl kernel::Module for MetaRoce {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         pr_info!(
-            "protocol version {}, ib_device of {} bytes\n",
-            proto::VERSION,
+            "an ib_device has {} bytes\n",
             core::mem::size_of::<bindings::ib_device>()
         );
         Ok(MetaRoce)
