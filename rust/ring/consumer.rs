@@ -104,6 +104,15 @@ impl Consumer {
         (index.wrapping_sub(self.retired) < self.in_work()).then(|| self.geometry.slot(index))
     }
 
+    /// Returns the slot `n` entries after the next one to fetch, or [`None`] if no ring is as long.
+    ///
+    /// Whether the producer has filled it is for the caller to know, from
+    /// [`available`](Self::available).
+    pub fn slot_ahead(&self, n: u32) -> Option<Slot> {
+        (n < self.geometry.entries() - self.in_work())
+            .then(|| self.geometry.slot(self.fetched.wrapping_add(n)))
+    }
+
     /// Retires the `n` oldest entries in work; the producer sees it after
     /// [`publish`](Self::publish).
     pub fn retire(&mut self, n: u32) -> Result<(), Error> {

@@ -85,6 +85,20 @@ fn only_entries_in_work_can_be_read_again_or_retired() {
 }
 
 #[test]
+fn looking_ahead_ends_where_the_ring_does() {
+    let (memory, mut producer, mut consumer) = ring(4);
+    for value in 0..3 {
+        post(&memory, &mut producer, value).unwrap();
+    }
+    consumer.fetch(&memory).unwrap();
+    let geometry = consumer.geometry();
+    assert_eq!(consumer.slot_ahead(0), Some(geometry.slot(1)));
+    assert_eq!(consumer.slot_ahead(2), Some(geometry.slot(3)));
+    assert_eq!(consumer.slot_ahead(3), None);
+    assert_eq!(consumer.slot_ahead(u32::MAX), None);
+}
+
+#[test]
 fn a_producer_that_runs_away_is_noticed() {
     let (memory, mut producer, mut consumer) = ring(4);
     for value in 0..4 {
