@@ -107,7 +107,20 @@ struct metaroce_recv_wqe {
 
 #define METAROCE_RECV_WQE_SIZE	16
 
-/* Completion; status, opcode and wc_flags have the values of enum ib_wc_*. */
+/*
+ * The kernel's enum ib_wc_flags; those of libibverbs differ from it
+ * (IBV_WC_WITH_INV is 1 << 3), and the provider translates.
+ */
+enum metaroce_wc_flags {
+	METAROCE_WC_GRH = 1 << 0,
+	METAROCE_WC_WITH_IMM = 1 << 1,
+	METAROCE_WC_WITH_INV = 1 << 2,
+};
+
+/*
+ * Completion; status and opcode have the values of enum ib_wc_status and enum
+ * ib_wc_opcode, which are those of libibverbs too.
+ */
 struct metaroce_cqe {
 	__aligned_u64 wr_id;
 	__u32 status;
@@ -115,7 +128,7 @@ struct metaroce_cqe {
 	__u32 byte_len;
 	__u32 imm_data;		/* be32 immediate, or invalidated rkey (host order) */
 	__u32 qp_num;
-	__u32 wc_flags;
+	__u32 wc_flags;		/* enum metaroce_wc_flags */
 	__u32 src_qp;
 	__u32 vendor_err;
 	__aligned_u64 timestamp;	/* CLOCK_MONOTONIC, nanoseconds */
