@@ -2,7 +2,7 @@
 
 //! What one data packet carries, independent of path and encoding.
 
-use crate::psn::Msn;
+use crate::psn::{Msn, Rsn};
 
 /// A queue pair number (24 bits used).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,13 +44,14 @@ pub enum Opcode {
 }
 
 /// Why a responder refuses a message. The numbers are wire code points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NakCode {
-    /// No receive is posted (IB RNR NAK); the value is the 5-bit RNR timer code.
+    /// No receive is posted (IB RNR NAK); the packet also carries the 5-bit RNR timer code.
     Rnr = 1,
     /// The QP does not exist, is not connected to the sender, or is not ready to receive. The
     /// requester tries again after its local ACK timeout, as after IB's silent drop.
+    #[default]
     NotReady = 2,
     /// IB Invalid Request NAK.
     InvalidRequest = 3,
@@ -58,6 +59,20 @@ pub enum NakCode {
     RemoteAccess = 4,
     /// IB Remote Operational Error NAK.
     RemoteOperation = 5,
+}
+
+impl NakCode {
+    /// The code with wire code point `code`, if there is one.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(NakCode::Rnr),
+            2 => Some(NakCode::NotReady),
+            3 => Some(NakCode::InvalidRequest),
+            4 => Some(NakCode::RemoteAccess),
+            5 => Some(NakCode::RemoteOperation),
+            _ => None,
+        }
+    }
 }
 
 /// Flags of a data packet that belong to its stream. Wire bits.
@@ -106,4 +121,46 @@ pub struct TxDesc {
     pub offset: u32,
     /// Payload length in bytes.
     pub len: u32,
+}
+
+/// What the header of a data packet says to the stream: everything but path, PSN and stamp.
+///
+/// Flat, so that the wire format and the streams need to agree on names only. A member that the
+/// opcode does not carry is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DataFields {
+    /// What the packet is.
+    pub opcode: Opcode,
+    /// Stream flags.
+    pub flags: StreamFlags,
+    /// The receiver's QP.
+    pub dst_qpn: Qpn,
+    /// The sender's QP.
+    pub src_qpn: Qpn,
+    /// Message number; in responses and NAKs that of the request.
+    pub msn: Msn,
+    /// Attempt number of the message, see [`crate::stream`].
+    pub epoch: u16,
+    /// Byte offset of the payload in the message.
+    pub offset: u32,
+    /// Remote address of the start of the message (Write, Read, atomics).
+    pub va: u64,
+    /// Remote key (Write, Read, atomics); the key to invalidate (SendInv).
+    pub rkey: u32,
+    /// The receive that the message consumes (Send, SendImm, SendInv, WriteImm).
+    pub rsn: Rsn,
+    /// Immediate data (SendImm, WriteImm): the big-endian 32-bit word, read as a number.
+    pub imm: u32,
+    /// Bytes to read (ReadRequest).
+    pub length: u32,
+    /// Compare value (CmpSwap) or addend (FetchAdd).
+    pub compare_add: u64,
+    /// Swap value (CmpSwap).
+    pub swap: u64,
+    /// Value found at the responder (AtomicResponse).
+    pub original: u64,
+    /// Why the message is refused (Nak).
+    pub code: NakCode,
+    /// RNR timer code, 5 bits (Nak with [`NakCode::Rnr`]).
+    pub rnr_timer: u8,
 }
