@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What bindgen reads: libibverbs' driver interface, the module's ABI, libc. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <infiniband/driver.h>
+#include <rdma/metaroce-abi.h>

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+
+//! libibverbs provider for MetaRoCE devices.
+//!
+//! Objects are created and destroyed by the kernel module through uverbs. Work requests and
+//! completions go through rings in memory shared with it: posting writes a slot and makes a system
+//! call only if the ring says that the kernel sleeps; polling makes none.
+//!
+//! # Layers
+//!
+//! * [`bindings`]: generated from rdma-core's and the module's headers.
+//! * [`abi`], [`errno`], [`object`], [`mapping`]: what wraps the bindings.
+//! * [`send`], [`recv`], [`completion`]: the queues, with their slots' encoding.
+//! * [`cq`], [`qp`], [`pd`], [`mr`], [`context`]: the verbs, one object a file.
+//! * [`driver`]: registration with libibverbs.
+//!
+//! # Panics
+//!
+//! None is reachable: a library must not take its process down. The crate is built with
+//! `panic=abort`, so nothing unwinds into C if that should be wrong.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![warn(missing_docs)]
+
+mod abi;
+mod bindings;
+mod completion;
+mod context;
+mod cq;
+mod driver;
+mod errno;
+mod mapping;
+mod mr;
+mod object;
+mod pd;
+mod qp;
+mod recv;
+mod send;
+
+#[cfg(test)]
+mod tests;

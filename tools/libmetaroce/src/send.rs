@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+
+//! The send queue's ring, and how a work request becomes a slot of it.
+
+use crate::abi::{slice_bytes, Plain, SendWqe};
+use crate::bindings as c;
+use crate::errno::Errno;
+use crate::mapping::Mapping;
+use core::ffi::c_int;
+use core::slice;
+use ring::{Geometry, Producer, Slot};
+
+/// What a queue pair was created with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendLimits {
+    pub(crate) max_sge: u32,
+    pub(crate) max_inline: u32,
+    /// Every work request completes visibly, whatever its flags say.
+    pub(crate) signal_all: bool,
+}
+
+/// User space's side of a send queue.
+#[derive(Debug)]
+pub(crate) struct SendQueue {
+    ring: Mapping,
+    producer: Producer,
+    limits: SendLimits,
+}
+
+impl SendQueue {
+    /// Makes the producer of a new ring.
+    pub(crate) fn new(ring: Mapping, geometry: Geometry, limits: SendLimits) -> Self {
+        Self {
+            ring,
+            producer: Producer::new(geometry),
+            limits,
+        }
+    }
+
+    /// Puts a work request into the ring, where the kernel sees it after
+    /// [`publish`](Self::publish).
+    ///
+    /// # Safety
+    ///
+    /// The scatter list of `wr` is readable, and, if the data is sent inline, the data too.
+    pub(crate) unsafe fn post(&mut self, wr: &c::ibv_send_wr) -> Result<(), Errno> {
+        let mut wqe = header(wr)?;
+        // SAFETY: By this function's contract.
+        let sges = unsafe { scatter_list(wr.sg_list, wr.num_sge, self.limits.max_sge) }?;
+        if self.limits.signal_all {
+            wqe.flags |= c::METAROCE_SEND_SIGNALED as u8;
+        }
+
+        let slot = self.producer.vacant(&self.ring)?;
+        if u32::from(wqe.flags) & c::METAROCE_SEND_INLINE != 0 {
+            // SAFETY: By this function's contract.
+            wqe.inline_len = unsafe { self.copy_inline(slot, sges) }?;
+        } else {
+            // CAST: `num_sge` is a `u16` in the ABI; `scatter_list` has checked it.
+            wqe.num_sge = u16::try_from(sges.len()).map_err(|_| Errno::EINVAL)?;
+            self.copy_in(slot, size_of::<SendWqe>(), slice_bytes(sges))?;
+        }
+        self.copy_in(slot, 0, wqe.bytes())?;
+        self.producer.commit();
+        Ok(())
+    }
+
+    /// Shows what was posted to the kernel, and returns whether the doorbell must be rung.
+    pub(crate) fn publish(&mut self) -> Result<bool, Errno> {
+        if !self.producer.has_unpublished() {
+            return Ok(false);
+        }
+        Ok(self.producer.publish_with_doorbell(&self.ring)?)
+    }
+
+    fn copy_in(&self, slot: Slot, at: usize, bytes: &[u8]) -> Result<(), Errno> {
+        slot.write(&self.ring, at, bytes).ok_or(Errno::EINVAL)
+    }
+
+    /// Copies the data of `sges` into `slot` and returns its length.
+    ///
+    /// # Safety
+    ///
+    /// The memory that `sges` name is readable.
+    unsafe fn copy_inline(&self, slot: Slot, sges: &[c::ibv_sge]) -> Result<u32, Errno> {
+        let mut len = 0u32;
+        for sge in sges.iter().filter(|sge| sge.length != 0) {
+            let end = len.checked_add(sge.length).ok_or(Errno::EINVAL)?;
+            if end > self.limits.max_inline {
+                return Err(Errno::EINVAL);
+            }
+            // CAST: lengths of at most `max_inline`; the address is one of this process.
+            let at = size_of::<SendWqe>() + len as usize;
+            // SAFETY: By this function's contract. The application leaves the buffer alone until
+            // the verb returns.
+            let data = unsafe { slice::from_raw_parts(sge.addr as *const u8, sge.length as usize) };
+            self.copy_in(slot, at, data)?;
+            len = end;
+        }
+        Ok(len)
+    }
+}
+
+/// Checks a scatter list against the queue's limit and returns it.
+///
+/// # Safety
+///
+/// `list` is readable for `num` entries while `'a` lasts.
+pub(crate) unsafe fn scatter_list<'a>(
+    list: *const c::ibv_sge,
+    num: c_int,
+    max: u32,
+) -> Result<&'a [c::ibv_sge], Errno> {
+    let num = u32::try_from(num).map_err(|_| Errno::EINVAL)?;
+    if num > max {
+        return Err(Errno::EINVAL);
+    }
+    if num == 0 {
+        return Ok(&[]);
+    }
+    if list.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: Not null, and by this function's contract.
+    Ok(unsafe { slice::from_raw_parts(list, num as usize) })
+}
+
+/// Makes the header of a slot, all but what the data decides.
+fn header(wr: &c::ibv_send_wr) -> Result<SendWqe, Errno> {
+    let mut wqe = SendWqe {
+        wr_id: wr.wr_id,
+        ..Default::default()
+    };
+
+    // SAFETY: All members of these unions are integers (and a pointer that is not read): any bits
+    // are a value, and the opcode says which member the application has filled in.
+    unsafe {
+        let imm_data = wr.__bindgen_anon_1.imm_data;
+        let invalidate_rkey = wr.__bindgen_anon_1.invalidate_rkey;
+        let rdma = wr.wr.rdma;
+        let atomic = wr.wr.atomic;
+
+        let opcode = match wr.opcode {
+            c::IBV_WR_SEND => c::METAROCE_OP_SEND,
+            c::IBV_WR_SEND_WITH_IMM => {
+                wqe.imm_data = imm_data;
+                c::METAROCE_OP_SEND_IMM
+            }
+            c::IBV_WR_SEND_WITH_INV => {
+                wqe.imm_data = invalidate_rkey;
+                c::METAROCE_OP_SEND_INV
+            }
+            c::IBV_WR_RDMA_WRITE => {
+                wqe.remote_addr = rdma.remote_addr;
+                wqe.rkey = rdma.rkey;
+                c::METAROCE_OP_RDMA_WRITE
+            }
+            c::IBV_WR_RDMA_WRITE_WITH_IMM => {
+                wqe.remote_addr = rdma.remote_addr;
+                wqe.rkey = rdma.rkey;
+                wqe.imm_data = imm_data;
+                c::METAROCE_OP_RDMA_WRITE_IMM
+            }
+            c::IBV_WR_RDMA_READ => {
+                wqe.remote_addr = rdma.remote_addr;
+                wqe.rkey = rdma.rkey;
+                c::METAROCE_OP_RDMA_READ
+            }
+            c::IBV_WR_ATOMIC_CMP_AND_SWP | c::IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                wqe.remote_addr = atomic.remote_addr;
+                wqe.rkey = atomic.rkey;
+                wqe.compare_add = atomic.compare_add;
+                wqe.swap = atomic.swap;
+                if wr.opcode == c::IBV_WR_ATOMIC_CMP_AND_SWP {
+                    c::METAROCE_OP_ATOMIC_CMP_SWP
+                } else {
+                    c::METAROCE_OP_ATOMIC_FETCH_ADD
+                }
+            }
+            c::IBV_WR_LOCAL_INV => {
+                wqe.imm_data = invalidate_rkey;
+                c::METAROCE_OP_LOCAL_INV
+            }
+            // Binding a memory window has no encoding yet, nor have windows.
+            _ => return Err(Errno::EINVAL),
+        };
+        wqe.opcode = opcode as u8;
+    }
+
+    wqe.flags = flags(wr.send_flags, wr.opcode)?;
+    Ok(wqe)
+}
+
+/// Translates the flags of a work request.
+fn flags(flags: u32, opcode: c::ibv_wr_opcode) -> Result<u8, Errno> {
+    let map = [
+        (c::IBV_SEND_FENCE, c::METAROCE_SEND_FENCE),
+        (c::IBV_SEND_SIGNALED, c::METAROCE_SEND_SIGNALED),
+        (c::IBV_SEND_SOLICITED, c::METAROCE_SEND_SOLICITED),
+        (c::IBV_SEND_INLINE, c::METAROCE_SEND_INLINE),
+    ];
+    let known = map.iter().fold(0, |all, (verbs, _)| all | verbs);
+    if flags & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & c::IBV_SEND_INLINE != 0 && !carries_data(opcode) {
+        return Err(Errno::EINVAL);
+    }
+    let flags = map
+        .iter()
+        .filter(|(verbs, _)| flags & verbs != 0)
+        .fold(0, |all, (_, abi)| all | abi);
+    // CAST: the ABI's flags fit its member.
+    Ok(flags as u8)
+}
+
+/// Returns whether the request itself carries the data of its scatter list.
+fn carries_data(opcode: c::ibv_wr_opcode) -> bool {
+    matches!(
+        opcode,
+        c::IBV_WR_SEND
+            | c::IBV_WR_SEND_WITH_IMM
+            | c::IBV_WR_SEND_WITH_INV
+            | c::IBV_WR_RDMA_WRITE
+            | c::IBV_WR_RDMA_WRITE_WITH_IMM
+    )
+}
