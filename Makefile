@@ -13,12 +13,15 @@ KMAKE := make -s -C $(K_OUT) M=$(CURDIR) ARCH=x86 \
 	CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
 	-j$(JOBS) $(if $(V),V=$(V))
 
-.PHONY: all modules clean
+.PHONY: all modules provider clean
 all: modules
 
 modules: ## build metaroce.ko for the stock kernel
 	@mkdir -p $(BUILD)/module
 	$(ENTER) $(KMAKE) MO=$(BUILD)/module modules
+
+provider: ## build the libibverbs provider
+	$(ENTER) make -s -C tools/libmetaroce OUT=$(BUILD)/libmetaroce
 
 clean: ## remove what was built, not the cache
 	rm -rf $(BUILD)
