@@ -23,6 +23,8 @@
 #![cfg_attr(not(CONFIG_RUSTC_HAS_UNNECESSARY_TRANSMUTES), allow(unknown_lints))]
 #![allow(unnecessary_transmutes)]
 
+mod abi;
+
 mod bindings_raw {
     use kernel::ffi;
     use pin_init::{MaybeZeroable, Zeroable};
@@ -38,4 +40,5 @@ mod bindings_raw {
     include!(env!("METAROCE_GENERATED"));
 }
 
+pub use abi::UserAbi;
 pub use bindings_raw::*;

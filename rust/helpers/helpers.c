@@ -6,3 +6,5 @@ unsigned int metaroce_skb_headlen(const struct sk_buff *skb)
 {
 	return skb_headlen(skb);
 }
+
+#include "ib_verbs.c"

@@ -8,6 +8,8 @@
 
 #include <linux/skbuff.h>
 
+#include "ib_verbs.h"
+
 unsigned int metaroce_skb_headlen(const struct sk_buff *skb);
 
 #endif

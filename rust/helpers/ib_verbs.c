@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/etherdevice.h>
+#include <linux/mm.h>
+#include <linux/vmalloc.h>
+#include <linux/workqueue.h>
+#include <net/addrconf.h>
+#include <net/netlink.h>
+#include <rdma/restrack.h>
+#include <rdma/rdma_netlink.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "ib_verbs.h"
+
+bool metaroce_ib_device_try_get(struct ib_device *dev)
+{
+	return ib_device_try_get(dev);
+}
+
+const char *metaroce_ib_device_name(const struct ib_device *dev)
+{
+	return dev_name(&dev->dev);
+}
+
+void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev)
+{
+	ib_mark_name_assigned_by_user(dev);
+}
+
+enum ib_port_state metaroce_ib_netdev_state(struct net_device *ndev)
+{
+	return ib_get_curr_port_state(ndev);
+}
+
+int metaroce_ib_is_udata_in_empty(struct ib_udata *udata)
+{
+	return ib_is_udata_in_empty(udata);
+}
+
+int metaroce_ib_respond_empty_udata(struct ib_udata *udata)
+{
+	return ib_respond_empty_udata(udata);
+}
+
+struct ib_udata *metaroce_uverbs_driver_udata(struct uverbs_attr_bundle *attrs)
+{
+	return attrs ? &attrs->driver_udata : NULL;
+}
+
+/* Derives the node GUID from the address of @ndev, or makes one up. */
+void metaroce_ib_device_guid(struct ib_device *dev,
+			     const struct net_device *ndev)
+{
+	u8 addr[ETH_ALEN];
+
+	if (ndev->addr_len == ETH_ALEN && is_valid_ether_addr(ndev->dev_addr))
+		ether_addr_copy(addr, ndev->dev_addr);
+	else
+		eth_random_addr(addr);
+	addrconf_addr_eui48((u8 *)&dev->node_guid, addr);
+}
+
+void metaroce_dev_put(struct net_device *ndev)
+{
+	dev_put(ndev);
+}
+
+struct net *metaroce_dev_net(const struct net_device *ndev)
+{
+	return dev_net(ndev);
+}
+
+struct ib_ucontext *metaroce_udata_to_ucontext(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
+}
+
+u64 metaroce_rdma_user_mmap_get_offset(const struct rdma_user_mmap_entry *entry)
+{
+	return rdma_user_mmap_get_offset(entry);
+}
+
+struct ib_umem *metaroce_ib_umem_get_va(struct ib_device *device,
+					unsigned long addr, size_t size,
+					int access)
+{
+	return ib_umem_get_va(device, addr, size, access);
+}
+
+size_t metaroce_ib_umem_num_pages(struct ib_umem *umem)
+{
+	return ib_umem_num_pages(umem);
+}
+
+/* Stores the pages that back @umem in order; returns how many there were. */
+size_t metaroce_ib_umem_pages(struct ib_umem *umem, struct page **pages,
+			      size_t npages)
+{
+	struct sg_page_iter iter;
+	size_t n = 0;
+
+	for_each_sgtable_page(&umem->sgt_append.sgt, &iter, 0) {
+		if (n == npages)
+			break;
+		pages[n++] = sg_page_iter_page(&iter);
+	}
+	return n;
+}
+
+u32 metaroce_gid_attr_ifindex(const struct ib_gid_attr *attr)
+{
+	struct net_device *ndev;
+	u32 ifindex = 0;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(attr->ndev);
+	if (ndev)
+		ifindex = READ_ONCE(ndev->ifindex);
+	rcu_read_unlock();
+	return ifindex;
+}
+
+void *metaroce_vmalloc_user(size_t size)
+{
+	return vmalloc_user(size);
+}
+
+void *metaroce_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
+void metaroce_flush_ib_wq(void)
+{
+	flush_workqueue(ib_wq);
+}
+
+bool metaroce_may_sleep(void)
+{
+	return !in_atomic() && !irqs_disabled() && !rcu_preempt_depth();
+}
+
+struct nlattr *metaroce_rdma_nl_driver_start(struct sk_buff *msg)
+{
+	return nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+}
+
+void metaroce_rdma_nl_driver_end(struct sk_buff *msg, struct nlattr *nest)
+{
+	nla_nest_end(msg, nest);
+}
+
+void metaroce_rdma_nl_driver_cancel(struct sk_buff *msg, struct nlattr *nest)
+{
+	nla_nest_cancel(msg, nest);
+}
+
+/*
+ * Copies from or to memory that user space changes at the same time. Rust must
+ * not see these accesses: to the compiler they would be data races.
+ */
+void metaroce_copy_shared(void *dst, const void *src, size_t len)
+{
+	memcpy(dst, src, len);
+}
