@@ -4,6 +4,8 @@
 
 use kernel::prelude::*;
 
+pub mod rdma;
+
 module! {
     type: MetaRoce,
     name: "metaroce",
@@ -17,10 +19,6 @@ struct MetaRoce;
 
 impl kernel::Module for MetaRoce {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        pr_info!(
-            "an ib_device has {} bytes\n",
-            core::mem::size_of::<bindings::ib_device>()
-        );
         Ok(MetaRoce)
     }
 }

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory shared with a process by mapping it.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    error::to_result,
+    page::page_align,
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::{
+                Acquire,
+                Full,
+                Release, //
+            },
+            Atomic, //
+        },
+        barrier::smp_mb,
+        Arc, //
+    }, //
+};
+
+use super::{
+    object::UserContext,
+    ops::Operations, //
+};
+
+/// Zeroed memory that can be mapped to user space.
+///
+/// # Invariants
+///
+/// `base` is from `vmalloc_user()`, and this owns it.
+struct Pages {
+    base: NonNull<u8>,
+}
+
+// SAFETY: The memory does not depend on the thread it is used from.
+unsafe impl Send for Pages {}
+
+// SAFETY: The memory is accessed atomically or behind the compiler's back.
+unsafe impl Sync for Pages {}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. Pages that are still mapped by user space live on.
+        unsafe { bindings::vfree(self.base.as_ptr().cast()) };
+    }
+}
+
+/// Zeroed memory that the kernel shares with a process, see [`MmapEntry`].
+///
+/// Every access is checked to be inside.
+///
+/// # Invariants
+///
+/// `base` is that of `pages`, with `len` bytes.
+#[derive(Clone)]
+pub struct SharedMem {
+    base: NonNull<u8>,
+    len: usize,
+    pages: Arc<Pages>,
+}
+
+// SAFETY: `base` points to what `pages` owns, which is `Send` and `Sync`.
+unsafe impl Send for SharedMem {}
+
+// SAFETY: As above.
+unsafe impl Sync for SharedMem {}
+
+impl SharedMem {
+    /// Allocates `len` bytes, rounded up to whole pages.
+    pub fn new(len: usize) -> Result<Self> {
+        let len = page_align(len).ok_or(EINVAL)?;
+        if len == 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: There are no requirements.
+        let base = unsafe { bindings::metaroce_vmalloc_user(len) };
+        let base = NonNull::new(base.cast()).ok_or(ENOMEM)?;
+        // INVARIANT: Just allocated.
+        let pages = Arc::new(Pages { base }, GFP_KERNEL)?;
+        Ok(Self { base, len, pages })
+    }
+
+    /// Returns the place of the word at `off`.
+    fn word(&self, off: usize) -> Option<&Atomic<u32>> {
+        if off % size_of::<u32>() != 0 {
+            return None;
+        }
+        let place = self.place(off, size_of::<u32>())?;
+        // SAFETY: The word is aligned, for `base` is aligned to a page, and it is inside of
+        // memory that lives as long as `self`. The kernel accesses such words atomically, or
+        // behind the compiler's back.
+        Some(unsafe { Atomic::from_ptr(place.as_ptr().cast()) })
+    }
+
+    /// Returns the place of the `len` bytes at `off`.
+    fn place(&self, off: usize, len: usize) -> Option<NonNull<u8>> {
+        if off.checked_add(len)? > self.len {
+            return None;
+        }
+        // SAFETY: By the type invariant and the check, this stays in the allocation.
+        Some(unsafe { self.base.add(off) })
+    }
+}
+
+impl ring::Shared for SharedMem {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn load_acquire(&self, off: usize) -> Option<u32> {
+        Some(self.word(off)?.load(Acquire))
+    }
+
+    fn store_release(&self, off: usize, value: u32) -> Option<()> {
+        self.word(off)?.store(value, Release);
+        Some(())
+    }
+
+    fn full_fence(&self) {
+        smp_mb(Full);
+    }
+
+    fn read(&self, off: usize, buf: &mut [u8]) -> Option<()> {
+        let from = self.place(off, buf.len())?;
+        // SAFETY: `from` is valid for the length of `buf`, and so is `buf`.
+        unsafe {
+            bindings::metaroce_copy_shared(buf.as_mut_ptr().cast(), from.as_ptr().cast(), buf.len())
+        };
+        Some(())
+    }
+
+    fn write(&self, off: usize, buf: &[u8]) -> Option<()> {
+        let to = self.place(off, buf.len())?;
+        // SAFETY: `to` is valid for the length of `buf`, and so is `buf`.
+        unsafe {
+            bindings::metaroce_copy_shared(to.as_ptr().cast(), buf.as_ptr().cast(), buf.len())
+        };
+        Some(())
+    }
+}
+
+/// What ib_core keeps for an offset that user space can map.
+#[repr(C)]
+struct Entry {
+    raw: bindings::rdma_user_mmap_entry,
+    mem: SharedMem,
+}
+
+/// Lets a process map a [`SharedMem`]; dropping it ends that, but not the mappings there are.
+///
+/// A driver drops it at the latest in the operation that destroys the object it belongs to.
+///
+/// # Invariants
+///
+/// `raw` points to the C part of an [`Entry`] that was inserted and not removed.
+pub struct MmapEntry {
+    raw: NonNull<bindings::rdma_user_mmap_entry>,
+}
+
+// SAFETY: The entry does not depend on the thread it is used from.
+unsafe impl Send for MmapEntry {}
+
+// SAFETY: A shared `MmapEntry` can only be read, and what it reads does not change.
+unsafe impl Sync for MmapEntry {}
+
+impl MmapEntry {
+    /// Makes `mem` mappable by the process that `context` belongs to.
+    pub fn new<T: Operations>(context: &UserContext<T>, mem: SharedMem) -> Result<Self> {
+        const_assert!(core::mem::offset_of!(Entry, raw) == 0);
+
+        let len = mem.len;
+        let entry = KBox::new(
+            Entry {
+                raw: pin_init::zeroed(),
+                mem,
+            },
+            GFP_KERNEL,
+        )?;
+        let entry = KBox::into_raw(entry);
+        // SAFETY: `context` is live, and `entry` is a zeroed entry that lives until `mmap_free`.
+        let ret = unsafe {
+            bindings::rdma_user_mmap_entry_insert(context.as_raw(), &raw mut (*entry).raw, len)
+        };
+        if let Err(e) = to_result(ret) {
+            // SAFETY: The entry was not inserted, so this is the only pointer to it.
+            drop(unsafe { KBox::from_raw(entry) });
+            return Err(e);
+        }
+        // INVARIANT: Just inserted.
+        Ok(Self {
+            raw: NonNull::new(entry.cast()).ok_or(EINVAL)?,
+        })
+    }
+
+    /// Returns the offset for `mmap()`.
+    pub fn offset(&self) -> u64 {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_rdma_user_mmap_get_offset(self.raw.as_ptr()) }
+    }
+
+    /// Returns the size for `mmap()`.
+    pub fn size(&self) -> u64 {
+        // SAFETY: By the type invariant the pointer is to the first member of an `Entry`.
+        let len = unsafe { (*self.raw.as_ptr().cast::<Entry>()).mem.len };
+        // CAST: `u64` has at least the bits of `usize`.
+        len as u64
+    }
+}
+
+impl Drop for MmapEntry {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. `mmap_free` frees the entry when the last reference is
+        // gone.
+        unsafe { bindings::rdma_user_mmap_entry_remove(self.raw.as_ptr()) };
+    }
+}
+
+/// Maps what the offset of `vma` stands for.
+///
+/// # Safety
+///
+/// To be called by ib_core's `mmap` operation only, with a live context of a driver whose entries
+/// are all [`MmapEntry`]s.
+pub(super) unsafe fn mmap(
+    context: *mut bindings::ib_ucontext,
+    vma: *mut bindings::vm_area_struct,
+) -> Result {
+    // SAFETY: By the requirements of this function.
+    let entry = unsafe { bindings::rdma_user_mmap_entry_get(context, vma) };
+    if entry.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: The entry is that of an `MmapEntry`, and this holds a reference to it.
+    let mem = unsafe { (*entry.cast::<Entry>()).mem.clone() };
+    // SAFETY: `vma` is being set up by the caller, and the memory is from `vmalloc_user()`. The
+    // callee checks that it fits.
+    let ret = unsafe { bindings::remap_vmalloc_range(vma, mem.pages.base.as_ptr().cast(), 0) };
+    // SAFETY: Gives up the reference of above.
+    unsafe { bindings::rdma_user_mmap_entry_put(entry) };
+    to_result(ret)
+}
+
+/// Frees an entry that nobody uses any more.
+///
+/// # Safety
+///
+/// To be called by ib_core's `mmap_free` operation only, with the entry of an [`MmapEntry`].
+pub(super) unsafe fn mmap_free(entry: *mut bindings::rdma_user_mmap_entry) {
+    // SAFETY: The entry is at the start of an `Entry` that `MmapEntry::new` leaked, and ib_core
+    // calls this once.
+    drop(unsafe { KBox::from_raw(entry.cast::<Entry>()) });
+}

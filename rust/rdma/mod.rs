@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA devices implemented in Rust.
+//!
+//! A driver implements [`Operations`], makes an [`UnregisteredDevice`] and registers it. From then
+//! on ib_core calls the driver's operations with the [`Device`] and with the [`Object`]s (user
+//! contexts, protection domains, completion queues, queue pairs, memory regions) whose memory
+//! ib_core allocates and whose Rust part the driver returns from its `create` operations.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+pub mod attr;
+pub mod device;
+pub mod event;
+pub mod gid;
+pub mod link;
+pub mod mmap;
+pub mod netdev;
+pub mod object;
+pub mod ops;
+pub mod qp;
+pub mod restrack;
+pub mod stats;
+pub mod udata;
+pub mod umem;
+
+pub use self::{
+    device::{
+        Device,
+        DeviceRef,
+        UnregisteredDevice, //
+    },
+    netdev::NetDevice,
+    object::{
+        Cq,
+        Mr,
+        Object,
+        Pd,
+        Qp,
+        UserContext, //
+    },
+    ops::Operations, //
+};

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counters of a port, for `rdma statistic show` and sysfs.
+
+use kernel::{
+    prelude::*,
+    str::as_char_ptr_in_const_context, //
+};
+
+/// Describes a counter.
+#[repr(transparent)]
+pub struct CounterDesc(bindings::rdma_stat_desc);
+
+// SAFETY: A description does not change, and what it points to is `'static`.
+unsafe impl Send for CounterDesc {}
+
+// SAFETY: As above.
+unsafe impl Sync for CounterDesc {}
+
+impl CounterDesc {
+    /// Describes the counter `name`.
+    pub const fn new(name: &'static CStr) -> Self {
+        Self(bindings::rdma_stat_desc {
+            name: as_char_ptr_in_const_context(name),
+            flags: 0,
+            priv_: core::ptr::null(),
+        })
+    }
+
+    /// Allocates ib_core's structure for counters.
+    ///
+    /// Returns null for lack of memory, as ib_core wants it.
+    pub(super) fn alloc(descs: &'static [Self]) -> *mut bindings::rdma_hw_stats {
+        let Ok(n) = c_int::try_from(descs.len()) else {
+            return core::ptr::null_mut();
+        };
+        // SAFETY: `descs` lives forever and has `n` entries, which are transparent.
+        unsafe {
+            bindings::rdma_alloc_hw_stats_struct(
+                descs.as_ptr().cast(),
+                n,
+                // CAST: A small constant.
+                bindings::RDMA_HW_STATS_DEFAULT_LIFESPAN as c_ulong,
+            )
+        }
+    }
+}
+
+/// Borrows the values of the counters.
+///
+/// # Safety
+///
+/// `stats` must be from [`CounterDesc::alloc`], and the caller must hold its lock during `'a`.
+pub(super) unsafe fn values<'a>(stats: *mut bindings::rdma_hw_stats) -> Result<&'a mut [u64]> {
+    // SAFETY: By the requirements of this function.
+    let n = usize::try_from(unsafe { (*stats).num_counters })?;
+    // SAFETY: The structure ends in that many values.
+    Ok(unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), n) })
+}

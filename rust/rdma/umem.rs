@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pinned user memory.
+//!
+//! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
+
+use core::ptr::NonNull;
+
+use kernel::{
+    error::from_err_ptr,
+    impl_has_work,
+    new_work,
+    page::{
+        PAGE_MASK,
+        PAGE_SIZE, //
+    },
+    prelude::*,
+    workqueue::{
+        Queue,
+        Work,
+        WorkItem, //
+    }, //
+};
+
+use super::{
+    device::Device,
+    ops::Operations, //
+};
+
+/// A pinned range of user memory.
+///
+/// The process can change the memory at any time, and so can every other user of the range: all
+/// access is by copies and atomic operations, never by references.
+///
+/// Dropping it unpins the pages, by a worker if the context cannot sleep. See [`flush`].
+pub struct Umem {
+    pinned: Option<Pin<KBox<Pinned>>>,
+    /// One entry a page, from the one that contains the first byte.
+    pages: KVVec<Page>,
+    /// Offset of the first byte in its page.
+    offset: usize,
+    /// Length in bytes.
+    len: usize,
+}
+
+/// A page of pinned memory.
+///
+/// # Invariants
+///
+/// The page is pinned, and mapped in the kernel at `address`.
+#[derive(Clone, Copy)]
+struct Page {
+    page: NonNull<bindings::page>,
+    address: NonNull<u8>,
+}
+
+// SAFETY: Pages do not depend on the thread they are used from.
+unsafe impl Send for Page {}
+
+// SAFETY: The members of a shared `Page` are only read.
+unsafe impl Sync for Page {}
+
+/// The pin itself.
+#[pin_data(PinnedDrop)]
+struct Pinned {
+    /// # Invariants
+    ///
+    /// Points to a `struct ib_umem` that this owns.
+    raw: NonNull<bindings::ib_umem>,
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Pinned { self.work }
+}
+
+// SAFETY: A `struct ib_umem` does not depend on the thread that it is used from.
+unsafe impl Send for Pinned {}
+
+// SAFETY: There is nothing to do with a shared `Pinned`.
+unsafe impl Sync for Pinned {}
+
+impl WorkItem for Pinned {
+    type Pointer = Pin<KBox<Self>>;
+
+    fn run(this: Pin<KBox<Self>>) {
+        drop(this);
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Pinned {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the invariant of `raw` this owns the pin.
+        unsafe { bindings::ib_umem_release(self.raw.as_ptr()) };
+    }
+}
+
+/// A piece of pinned memory that lies in one page.
+#[derive(Clone, Copy)]
+pub struct Fragment {
+    page: NonNull<bindings::page>,
+    offset: usize,
+    len: usize,
+}
+
+impl Fragment {
+    /// Returns the page.
+    ///
+    /// It stays pinned while the [`Umem`] lives; whoever keeps it for longer takes a reference.
+    pub fn page(&self) -> NonNull<bindings::page> {
+        self.page
+    }
+
+    /// Returns where in the page the fragment begins.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Returns the length in bytes, at least one.
+    #[expect(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Umem {
+    /// Pins `len` bytes at `addr` of the current process.
+    ///
+    /// # Errors
+    ///
+    /// What ib_core says; `ENOMEM` if the process may not lock that much memory.
+    pub fn pin<T: Operations>(dev: &Device<T>, addr: u64, len: u64, access: u32) -> Result<Self> {
+        let len = usize::try_from(len)?;
+        let addr = c_ulong::try_from(addr)?;
+        // CAST: Access flags are a bit mask, which C happens to pass as a signed number.
+        //
+        // SAFETY: `dev` is a live device. The range is checked by the callee.
+        let raw = from_err_ptr(unsafe {
+            bindings::metaroce_ib_umem_get_va(dev.as_raw(), addr, len, access as c_int)
+        })?;
+        let raw = NonNull::new(raw).ok_or(EINVAL)?;
+
+        let pinned = KBox::pin_init(
+            pin_init!(Pinned {
+                // INVARIANT: The pin was just made, and nobody else knows of it.
+                raw,
+                work <- new_work!("Umem::work"),
+            }),
+            GFP_KERNEL,
+        )
+        .inspect_err(|_| {
+            // SAFETY: The pin was just made, and nobody else knows of it.
+            unsafe { bindings::ib_umem_release(raw.as_ptr()) }
+        })?;
+
+        let pages = Self::pages(&pinned)?;
+        let offset = addr & !PAGE_MASK;
+        if (pages.len() * PAGE_SIZE)
+            .checked_sub(offset)
+            .is_none_or(|room| room < len)
+        {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            pinned: Some(pinned),
+            pages,
+            offset,
+            len,
+        })
+    }
+
+    /// Returns the list of the pages of a pin.
+    fn pages(pinned: &Pinned) -> Result<KVVec<Page>> {
+        let raw = pinned.raw.as_ptr();
+        // SAFETY: By the invariant of `raw`.
+        let n = unsafe { bindings::metaroce_ib_umem_num_pages(raw) };
+        let mut list: KVVec<*mut bindings::page> =
+            KVVec::from_elem(core::ptr::null_mut(), n, GFP_KERNEL)?;
+        // SAFETY: `raw` as above, and `list` is valid for writes of `n` pointers.
+        let n = unsafe { bindings::metaroce_ib_umem_pages(raw, list.as_mut_ptr(), n) };
+
+        let mut pages = KVVec::with_capacity(n, GFP_KERNEL)?;
+        for page in list.iter().take(n) {
+            let page = NonNull::new(*page).ok_or(EINVAL)?;
+            // SAFETY: The page is pinned.
+            let address = unsafe { bindings::metaroce_page_address(page.as_ptr()) };
+            // INVARIANT: This is the kernel's permanent mapping of the page.
+            let address = NonNull::new(address.cast()).ok_or(EOPNOTSUPP)?;
+            pages.push(Page { page, address }, GFP_KERNEL)?;
+        }
+        Ok(pages)
+    }
+
+    /// Returns the length in bytes.
+    #[expect(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the page of the byte at `off`, and where in it the byte is, how many bytes of the
+    /// range follow in that page, counting the byte itself.
+    fn locate(&self, off: usize) -> Option<(Page, usize, usize)> {
+        if off >= self.len {
+            return None;
+        }
+        let at = self.offset.checked_add(off)?;
+        let page = *self.pages.get(at / PAGE_SIZE)?;
+        let in_page = at % PAGE_SIZE;
+        Some((page, in_page, (PAGE_SIZE - in_page).min(self.len - off)))
+    }
+
+    /// Returns the longest piece of at most `len` bytes from `off` on that lies in one page;
+    /// [`None`] if there is none.
+    pub fn fragment(&self, off: usize, len: usize) -> Option<Fragment> {
+        let (page, offset, room) = self.locate(off)?;
+        let len = room.min(len);
+        (len != 0).then_some(Fragment {
+            page: page.page,
+            offset,
+            len,
+        })
+    }
+
+    /// Calls `f` with the address and length of each piece of the `len` bytes at `off`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`, and nothing called, if the range is not inside.
+    fn for_each_piece(
+        &self,
+        off: usize,
+        len: usize,
+        mut f: impl FnMut(*mut u8, usize, usize),
+    ) -> Result {
+        if off.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(EFAULT);
+        }
+        let mut done = 0;
+        while done < len {
+            let (page, in_page, room) = self.locate(off + done).ok_or(EFAULT)?;
+            let n = room.min(len - done);
+            // CAST: `in_page` is less than the size of the page.
+            f(page.address.as_ptr().wrapping_add(in_page), done, n);
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Copies `buf.len()` bytes at `off` out of the memory.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`, and nothing copied, if they are not all inside.
+    pub fn read(&self, off: usize, buf: &mut [u8]) -> Result {
+        let to = buf.as_mut_ptr();
+        self.for_each_piece(off, buf.len(), |from, at, n| {
+            // SAFETY: `from` is valid for `n` bytes, for the page is pinned, and `at + n` is at
+            // most the length of `buf`, to which this has the only reference.
+            unsafe { bindings::metaroce_copy_shared(to.add(at).cast(), from.cast(), n) };
+        })
+    }
+
+    /// Copies `buf` to `off` in the memory.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`, and nothing copied, if it does not fit.
+    pub fn write(&self, off: usize, buf: &[u8]) -> Result {
+        let from = buf.as_ptr();
+        self.for_each_piece(off, buf.len(), |to, at, n| {
+            // SAFETY: `to` is valid for `n` bytes, for the page is pinned, and `at + n` is at most
+            // the length of `buf`.
+            unsafe { bindings::metaroce_copy_shared(to.cast(), from.add(at).cast(), n) };
+        })
+    }
+
+    /// Calls `f` with each piece of the `len` bytes at `off`, in order: the address, and the
+    /// number of bytes.
+    ///
+    /// For copies by others (from a socket buffer, say) that cannot copy through a slice. The
+    /// address is valid for that many bytes while `f` runs; other users change the memory at the
+    /// same time.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`, and `f` not called, if the range is not inside.
+    pub fn with_pieces(
+        &self,
+        off: usize,
+        len: usize,
+        mut f: impl FnMut(NonNull<u8>, usize) -> Result,
+    ) -> Result {
+        let mut result = Ok(());
+        self.for_each_piece(off, len, |address, _, n| {
+            if result.is_ok() {
+                result = NonNull::new(address)
+                    .ok_or(EFAULT)
+                    .and_then(|address| f(address, n));
+            }
+        })?;
+        result
+    }
+
+    /// Returns the 64-bit word at `off` for atomic access.
+    fn word(&self, off: usize) -> Result<*mut u64> {
+        let (page, in_page, room) = self.locate(off).ok_or(EFAULT)?;
+        if room < size_of::<u64>() {
+            return Err(EFAULT);
+        }
+        let word = page.address.as_ptr().wrapping_add(in_page).cast::<u64>();
+        if !word.is_aligned() {
+            return Err(EINVAL);
+        }
+        Ok(word)
+    }
+
+    /// Adds to the 64-bit word at `off` and returns its former value.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the word is not inside, `EINVAL` if it is not aligned.
+    pub fn fetch_add(&self, off: usize, add: u64) -> Result<u64> {
+        let word = self.word(off)?;
+        // SAFETY: The word is aligned and lies in a pinned page; whoever in the kernel accesses
+        // it at the same time does so atomically, or behind the compiler's back.
+        let word = unsafe { kernel::sync::atomic::Atomic::from_ptr(word) };
+        Ok(word.fetch_add(add, kernel::sync::atomic::Full))
+    }
+
+    /// Sets the 64-bit word at `off` to `new` if it is `old`, and returns its former value.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the word is not inside, `EINVAL` if it is not aligned.
+    pub fn compare_exchange(&self, off: usize, old: u64, new: u64) -> Result<u64> {
+        let word = self.word(off)?;
+        // SAFETY: As in `fetch_add`.
+        let word = unsafe { kernel::sync::atomic::Atomic::from_ptr(word) };
+        Ok(match word.cmpxchg(old, new, kernel::sync::atomic::Full) {
+            Ok(value) | Err(value) => value,
+        })
+    }
+}
+
+impl Drop for Umem {
+    fn drop(&mut self) {
+        let Some(pinned) = self.pinned.take() else {
+            return;
+        };
+        // SAFETY: Looks at the current context only.
+        if unsafe { bindings::metaroce_may_sleep() } {
+            drop(pinned);
+        } else {
+            // SAFETY: ib_core's workqueue exists as long as ib_core, which this module depends
+            // on.
+            let queue = unsafe { Queue::from_raw(bindings::ib_wq.cast()) };
+            queue.enqueue(pinned);
+        }
+    }
+}
+
+/// Waits until the memory of every [`Umem`] dropped so far is unpinned.
+///
+/// A module that used one calls this before it goes away.
+pub fn flush() {
+    // SAFETY: There is no requirement but a context that can sleep, without which `might_sleep()`
+    // complains.
+    unsafe { bindings::metaroce_flush_ib_wq() };
+}
