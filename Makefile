@@ -13,7 +13,7 @@ KMAKE := make -s -C $(K_OUT) M=$(CURDIR) ARCH=x86 \
 	CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
 	-j$(JOBS) $(if $(V),V=$(V))
 
-.PHONY: all modules provider clean
+.PHONY: all modules provider vm clean
 all: modules
 
 modules: ## build metaroce.ko for the stock kernel
@@ -25,3 +25,8 @@ provider: ## build the libibverbs provider
 
 clean: ## remove what was built, not the cache
 	rm -rf $(BUILD)
+
+##@ Virtual machine
+
+vm: modules provider ## shell in a VM with the module in place; CMD='…' runs a command
+	@tools/vm/run $(if $(CMD),'$(subst ','\'',$(CMD))')
