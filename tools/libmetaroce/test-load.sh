@@ -3,6 +3,7 @@
 # Lets the distribution's libibverbs find, load and match the provider, with a
 # made-up sysfs in place of a device: no kernel module is needed. "make test"
 # builds what is needed and calls this.
+# Then all verbs, with a kernel made up inside the process.
 # usage: test-load.sh DIRECTORY-OF-THE-PROVIDER
 set -u
 
@@ -19,7 +20,7 @@ fake() {
 	echo 6 >"$sys/class/infiniband_verbs/abi_version"
 	echo "$1" >"$sys/class/infiniband_verbs/uverbs0/ibdev"
 	echo "$2" >"$sys/class/infiniband_verbs/uverbs0/abi_version"
-	echo 231:192 >"$sys/class/infiniband_verbs/uverbs0/dev"
+	echo 1:3 >"$sys/class/infiniband_verbs/uverbs0/dev"
 	echo "1: CA" >"$sys/class/infiniband/$1/node_type"
 	echo "0200:00ff:fe00:0001" >"$sys/class/infiniband/$1/node_guid"
 }
@@ -27,7 +28,7 @@ fake() {
 # devices: the names that libibverbs lists with the provider
 devices() {
 	SYSFS_PATH=$sys RDMAV_DRIVERS=$out/libmetaroce IBV_SHOW_WARNINGS=1 \
-		"$out/list-devices" uverbs0 2>"$sys/stderr"
+		"$out/list-devices" 2>"$sys/stderr"
 }
 
 # check DESCRIPTION EXPECTED FOUND
@@ -44,7 +45,7 @@ check() {
 }
 
 echo "TAP version 13"
-echo "1..4"
+echo "1..5"
 
 fake metaroce0 1
 check "a device of the ABI is listed" metaroce0 "$(devices)"
@@ -55,5 +56,19 @@ check "another ABI is refused" "" "$(devices)"
 
 fake other0 1
 check "another driver's device is left alone" "" "$(devices)"
+
+fake metaroce0 1
+n=$((n + 1))
+echo "# Subtest: verbs"
+SYSFS_PATH=$sys RDMAV_DRIVERS=$out/libmetaroce "$out/fake-verbs" 2>"$sys/stderr" >"$sys/tap"
+rc=$?
+sed 's/^/    /' "$sys/tap"
+if [ $rc = 0 ]; then
+	echo "ok $n verbs"
+else
+	echo "not ok $n verbs"
+	sed 's/^/# /' "$sys/stderr"
+	failed=1
+fi
 
 exit $failed
