@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 
 pub mod rdma;
+pub mod sync;
 
 module! {
     type: MetaRoce,

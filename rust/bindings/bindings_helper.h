@@ -5,12 +5,17 @@
  */
 
 #include <linux/etherdevice.h>
+#include <linux/hrtimer.h>
 #include <linux/hrtimer_types.h>
 #include <linux/ipv6.h>
 #include <linux/netdevice.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <net/addrconf.h>
 #include <net/ip6_route.h>
 #include <net/route.h>

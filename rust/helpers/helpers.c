@@ -2,6 +2,8 @@
 
 #include "helpers.h"
 
+#include "sync.c"
+
 unsigned int metaroce_skb_headlen(const struct sk_buff *skb)
 {
 	return skb_headlen(skb);
