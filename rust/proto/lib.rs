@@ -27,6 +27,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod bits;
 pub mod congestion;
 pub mod connection;
 pub mod packet;

@@ -123,6 +123,32 @@ pub struct TxDesc {
     pub len: u32,
 }
 
+impl Opcode {
+    /// Whether packets of this opcode may carry payload.
+    pub const fn carries_payload(self) -> bool {
+        matches!(
+            self,
+            Opcode::Send
+                | Opcode::SendImm
+                | Opcode::SendInv
+                | Opcode::Write
+                | Opcode::WriteImm
+                | Opcode::ReadResponse
+        )
+    }
+}
+
+impl TxDesc {
+    /// Bytes of payload in the packet; [`TxDesc::len`] of others than data has other meanings.
+    pub const fn payload_len(&self) -> u32 {
+        if self.opcode.carries_payload() {
+            self.len
+        } else {
+            0
+        }
+    }
+}
+
 /// What the header of a data packet says to the stream: everything but path, PSN and stamp.
 ///
 /// Flat, so that the wire format and the streams need to agree on names only. A member that the
