@@ -1,3 +1,133 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Congestion control behind one trait.
+//! Congestion control of one path behind one trait.
+//!
+//! A law sees acknowledgements, marks and losses, and says how many packets may be in flight. It
+//! does not see time other than through events, and keeps no timer.
+
+mod fixed;
+
+pub use fixed::FixedWindow;
+
+use crate::recovery::LossCause;
+use crate::time::{Duration, Instant};
+
+/// Packets were acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct AckEvent {
+    /// Now.
+    pub now: Instant,
+    /// Packets acknowledged for the first time.
+    pub acked: u32,
+    /// Payload bytes of them.
+    pub acked_bytes: u64,
+    /// Packets in flight afterwards.
+    pub in_flight: u32,
+    /// Packets that were in flight before; at the window's size, the window was the limit.
+    pub in_flight_before: u32,
+    /// A round-trip sample, if the acknowledgement gave one.
+    pub rtt: Option<Duration>,
+    /// The path's least round-trip time on this route, zero if unknown.
+    pub min_rtt: Duration,
+}
+
+/// Packets arrived with a CE mark.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkEvent {
+    /// Now.
+    pub now: Instant,
+    /// Newly reported marked packets.
+    pub marked: u32,
+    /// Packets acknowledged by the same block, for the share that is marked.
+    pub acked: u32,
+    /// Packets in flight.
+    pub in_flight: u32,
+}
+
+/// Packets were found lost.
+#[derive(Clone, Copy, Debug)]
+pub struct LossEvent {
+    /// Now.
+    pub now: Instant,
+    /// How many.
+    pub lost: u32,
+    /// How they were found.
+    pub cause: LossCause,
+    /// Packets in flight afterwards.
+    pub in_flight: u32,
+}
+
+/// A law of congestion control.
+pub trait CongestionControl {
+    /// Packets that may be in flight on the path, at least 1.
+    fn window(&self) -> u32;
+
+    /// Packets were acknowledged.
+    fn on_ack(&mut self, event: &AckEvent);
+
+    /// Packets were marked. Called before [`CongestionControl::on_ack`] of the same block.
+    fn on_mark(&mut self, event: &MarkEvent);
+
+    /// Packets were lost.
+    fn on_loss(&mut self, event: &LossEvent);
+
+    /// A packet that was taken for lost had arrived all the same.
+    fn on_spurious(&mut self, now: Instant);
+
+    /// The path has another route: what was learnt about the old one is void.
+    fn on_route_change(&mut self, now: Instant);
+}
+
+/// Which law a path uses.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Controller {
+    /// A window that does not change.
+    Fixed(FixedWindow),
+}
+
+impl Controller {
+    fn law(&self) -> &dyn CongestionControl {
+        match self {
+            Controller::Fixed(c) => c,
+        }
+    }
+
+    fn law_mut(&mut self) -> &mut dyn CongestionControl {
+        match self {
+            Controller::Fixed(c) => c,
+        }
+    }
+}
+
+impl Default for Controller {
+    fn default() -> Self {
+        Controller::Fixed(FixedWindow::default())
+    }
+}
+
+impl CongestionControl for Controller {
+    fn window(&self) -> u32 {
+        self.law().window()
+    }
+
+    fn on_ack(&mut self, event: &AckEvent) {
+        self.law_mut().on_ack(event);
+    }
+
+    fn on_mark(&mut self, event: &MarkEvent) {
+        self.law_mut().on_mark(event);
+    }
+
+    fn on_loss(&mut self, event: &LossEvent) {
+        self.law_mut().on_loss(event);
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        self.law_mut().on_spurious(now);
+    }
+
+    fn on_route_change(&mut self, now: Instant) {
+        self.law_mut().on_route_change(now);
+    }
+}
