@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receiving half of a path.
+
+use super::{RxStats, ACK_EVERY, SPAN};
+use crate::bits::Bits256;
+use crate::packet::PathId;
+use crate::psn::Psn;
+use crate::time::{Instant, Stamp};
+use crate::wire::AckBlock;
+
+/// What to do with a received packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rx {
+    /// First arrival: process it, then report with `rx_done` or `rx_abort`.
+    New,
+    /// It arrived before: drop it.
+    Duplicate,
+    /// Not of this path's window: drop it.
+    Outside,
+}
+
+/// What the path needs to know of a packet that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// When.
+    pub now: Instant,
+    /// Its PSN.
+    pub psn: Psn,
+    /// The sender's stamp.
+    pub stamp: Stamp,
+    /// Epoch of the route that carried it.
+    pub route_epoch: u8,
+    /// The sender asks for an acknowledgement.
+    pub ack_req: bool,
+    /// It came with a CE mark.
+    pub ce: bool,
+}
+
+/// What became of a packet that was processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Acknowledged, at the latest with the next ACK.
+    Acked,
+    /// Not acknowledged until its NAK is.
+    Held,
+    /// Forgotten; the peer will send it again.
+    Dropped,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    stamp: Stamp,
+    route_epoch: u8,
+    arrival: Instant,
+}
+
+/// The receiving half of a path.
+///
+/// # Invariants
+///
+/// `acked` is a subset of `seen`; both hold bits of PSNs in `cum .. cum + SPAN` only, at index PSN
+/// modulo [`SPAN`]; the bit of `cum` itself is not in `acked`.
+#[derive(Debug)]
+pub struct RxHalf {
+    /// Everything before is acknowledged.
+    cum: Psn,
+    /// One past the highest PSN seen.
+    end: Psn,
+    seen: Bits256,
+    acked: Bits256,
+    ce_count: u32,
+    newest: Option<Newest>,
+    /// Arrivals since the last ACK.
+    unreported: u32,
+    /// An ACK is due at the end of the batch.
+    ack_due: bool,
+    /// The last ACK reported packets as held: the peer waits for news of them.
+    owes: bool,
+    stats: RxStats,
+}
+
+impl RxHalf {
+    pub(super) const fn new() -> Self {
+        RxHalf {
+            cum: Psn(0),
+            end: Psn(0),
+            seen: Bits256::EMPTY,
+            acked: Bits256::EMPTY,
+            ce_count: 0,
+            newest: None,
+            unreported: 0,
+            ack_due: false,
+            owes: false,
+            stats: RxStats {
+                packets: 0,
+                duplicates: 0,
+                outside: 0,
+                marks: 0,
+                gaps: 0,
+                held: 0,
+                aborted: 0,
+                probes: 0,
+            },
+        }
+    }
+
+    pub(super) fn restart(&mut self, first: Psn) {
+        let stats = self.stats;
+        *self = RxHalf::new();
+        self.cum = first;
+        self.end = first;
+        self.stats = stats;
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &RxStats {
+        &self.stats
+    }
+
+    /// The next PSN to be acknowledged.
+    pub fn cum(&self) -> Psn {
+        self.cum
+    }
+
+    /// Takes note of a packet's arrival.
+    pub fn check(&mut self, p: &Received) -> Rx {
+        let d = p.psn.ahead_of(self.cum);
+        let old = d >= 1 << 31;
+        if !old && d >= SPAN {
+            self.stats.outside += 1;
+            return Rx::Outside;
+        }
+        if p.ce {
+            self.ce_count = self.ce_count.wrapping_add(1);
+            self.stats.marks += 1;
+            self.ack_due = true;
+        }
+        self.ack_due |= p.ack_req;
+        self.newest = Some(Newest {
+            stamp: p.stamp,
+            route_epoch: p.route_epoch,
+            arrival: p.now,
+        });
+        // Duplicates count too: they may echo a stamp that the sender waits for.
+        self.unreported = self.unreported.saturating_add(1);
+        let i = index(p.psn);
+        if old || self.seen.get(i) {
+            self.stats.duplicates += 1;
+            self.ack_due = true;
+            return Rx::Duplicate;
+        }
+        if p.psn != self.end {
+            // Ahead of the end it leaves a hole, behind it fills one: the sender acts on both.
+            self.ack_due = true;
+            self.stats.gaps += u64::from(self.end.before(p.psn));
+        }
+        if !p.psn.before(self.end) {
+            self.end = p.psn.add(1);
+        }
+        self.seen.set(i);
+        self.stats.packets += 1;
+        self.ack_due |= self.unreported >= ACK_EVERY;
+        Rx::New
+    }
+
+    /// A probe arrived: an ACK is due that echoes its stamp.
+    pub fn probe(&mut self, now: Instant, stamp: Stamp, route_epoch: u8) {
+        self.newest = Some(Newest {
+            stamp,
+            route_epoch,
+            arrival: now,
+        });
+        self.stats.probes += 1;
+        self.ack_due = true;
+    }
+
+    /// Acknowledges a packet that was processed or is held. Does nothing for any other PSN.
+    pub fn accept(&mut self, psn: Psn) {
+        if !self.is_pending(psn) {
+            return;
+        }
+        self.acked.set(index(psn));
+        while self.acked.get(index(self.cum)) {
+            self.acked.clear(index(self.cum));
+            self.seen.clear(index(self.cum));
+            self.cum = self.cum.add(1);
+        }
+        self.ack_due |= self.owes;
+    }
+
+    /// Keeps a packet unacknowledged until [`RxHalf::accept`].
+    pub fn hold(&mut self, psn: Psn) {
+        if self.is_pending(psn) {
+            self.stats.held += 1;
+        }
+    }
+
+    /// Forgets that a packet arrived, so that the peer sends it again. Does nothing for a PSN that
+    /// is not seen or is acknowledged already.
+    pub fn abort(&mut self, psn: Psn) {
+        if !self.is_pending(psn) {
+            return;
+        }
+        self.seen.clear(index(psn));
+        self.stats.aborted += 1;
+        self.ack_due |= self.owes;
+    }
+
+    /// Whether `psn` arrived and is not acknowledged.
+    pub fn is_pending(&self, psn: Psn) -> bool {
+        psn.ahead_of(self.cum) < SPAN && self.seen.get(index(psn)) && !self.acked.get(index(psn))
+    }
+
+    /// Whether an ACK should go out at the end of the batch.
+    pub fn ack_due(&self) -> bool {
+        self.ack_due
+    }
+
+    /// Whether an ACK would tell the peer anything new.
+    pub fn unreported(&self) -> bool {
+        self.ack_due || self.unreported > 0
+    }
+
+    /// The block for an ACK that goes out now; `None` if nothing arrived yet.
+    pub fn report(&mut self, now: Instant, path: PathId) -> Option<AckBlock> {
+        let newest = self.newest?;
+        let held = self.seen.without(self.acked);
+        self.ack_due = false;
+        self.unreported = 0;
+        self.owes = !held.is_empty();
+        let hold = now.since(newest.arrival).0 >> Stamp::SHIFT;
+        Some(AckBlock {
+            path,
+            route_epoch: newest.route_epoch,
+            cum: self.cum,
+            ce_count: self.ce_count,
+            stamp: newest.stamp,
+            hold: u32::try_from(hold).unwrap_or(u32::MAX),
+            acked: self.acked.rotate_right(index(self.cum.add(1))),
+            held: held.rotate_right(index(self.cum)),
+        })
+    }
+}
+
+/// Place of a PSN in the ring.
+fn index(psn: Psn) -> u8 {
+    let [.., low] = psn.0.to_be_bytes();
+    low
+}
