@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receiving data, and acknowledgements of both directions.
+
+use super::{Connection, NakStore, Paths, Slots};
+use crate::packet::{PathId, TxDesc};
+use crate::path::{AckOutcome, Done, Received, Route, Rx};
+use crate::psn::Psn;
+use crate::time::Instant;
+use crate::wire::{
+    AckBlock, AckHeader, DataHeader, PacketFlags, ProbeHeader, ACK_FIXED_LEN, MAX_ACK_BLOCKS,
+    MAX_HEADER_LEN,
+};
+
+/// What the stream decided about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Placed, or discarded on purpose.
+    Accept,
+    /// Refused: the packet stays unacknowledged until the peer has this NAK.
+    Refuse(TxDesc),
+}
+
+/// An ACK to send: the first `blocks` of the caller's array, over `route`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckTx {
+    /// How many blocks were filled in.
+    pub blocks: usize,
+    /// The route to take.
+    pub route: Route,
+}
+
+impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
+    /// Takes note of a data packet's arrival and tells whether to process it. `ce`: it came with
+    /// a CE mark in the IP header.
+    ///
+    /// Every [`Rx::New`] is followed by [`Connection::rx_done`] or [`Connection::rx_abort`], after
+    /// the lock was released in between or not. Until then the packet is reported as held.
+    pub fn rx_check(&mut self, now: Instant, h: &DataHeader, flags: PacketFlags, ce: bool) -> Rx {
+        let received = Received {
+            now,
+            psn: h.psn,
+            stamp: h.stamp,
+            route_epoch: h.route_epoch,
+            ack_req: flags.has(PacketFlags::ACK_REQ),
+            ce,
+        };
+        let Some(p) = self.path_mut(h.path) else {
+            self.stats.bad_path += 1;
+            return Rx::Outside;
+        };
+        let rx = p.rx.check(&received);
+        self.note_rx(h.path);
+        rx
+    }
+
+    /// Reports what became of a new packet.
+    pub fn rx_done(&mut self, path: PathId, psn: Psn, verdict: Verdict) -> Done {
+        let done = match verdict {
+            Verdict::Accept => Done::Acked,
+            Verdict::Refuse(desc) => self.hold(path, psn, desc),
+        };
+        let Some(p) = self.path_mut(path) else {
+            return Done::Dropped;
+        };
+        match done {
+            Done::Acked => p.rx.accept(psn),
+            Done::Held => p.rx.hold(psn),
+            Done::Dropped => p.rx.abort(psn),
+        }
+        self.note_rx(path);
+        done
+    }
+
+    /// A new packet could not be processed, e.g. for want of memory: the peer will send it again.
+    pub fn rx_abort(&mut self, path: PathId, psn: Psn) {
+        if let Some(p) = self.path_mut(path) {
+            p.rx.abort(psn);
+        }
+        self.note_rx(path);
+    }
+
+    /// A probe arrived.
+    pub fn on_probe(&mut self, now: Instant, h: &ProbeHeader) {
+        match self.path_mut(h.path) {
+            Some(p) => p.rx.probe(now, h.stamp, h.route_epoch),
+            None => self.stats.bad_path += 1,
+        }
+        self.note_rx(h.path);
+    }
+
+    /// An ACK arrived. Afterwards there may be packets to pop and to send again.
+    pub fn on_ack(&mut self, now: Instant, ack: &AckHeader<'_>) {
+        self.stats.acks_received += 1;
+        self.rate_hint = ack.rate_hint;
+        for block in ack.blocks() {
+            self.on_ack_block(now, &block);
+        }
+    }
+
+    /// Takes one block of an ACK; [`Connection::on_ack`] does so for all.
+    pub fn on_ack_block(&mut self, now: Instant, block: &AckBlock) -> AckOutcome {
+        let Some(p) = self.path_mut(block.path) else {
+            self.stats.bad_path += 1;
+            return AckOutcome::default();
+        };
+        let out = p.tx.on_ack(now, block);
+        if out.progress || out.acked > 0 {
+            self.alive = now;
+        }
+        if out.acked > 0 {
+            self.release_held(block.path);
+        }
+        self.refresh(block.path);
+        out
+    }
+
+    /// Fills `blocks` for an ACK, if one is due: first the paths for which it is, then others with
+    /// something new to tell. To be called at the end of each batch of received packets and after
+    /// [`Connection::on_ack`].
+    pub fn poll_ack(&mut self, now: Instant, blocks: &mut [AckBlock]) -> Option<AckTx> {
+        if self.ack_due.is_empty() {
+            return None;
+        }
+        let first = self.ack_due.first_from(self.ack_turn)?;
+        let route = self.ack_route(first)?;
+        let mut n = 0;
+        let mut len = ACK_FIXED_LEN;
+        let mut due = self.ack_due;
+        let mut rest = self.unreported.or(due).without(due);
+        let slots = blocks.iter_mut().take(MAX_ACK_BLOCKS);
+        for slot in slots {
+            let from = self.ack_turn;
+            let Some(path) = due.first_from(from).or_else(|| rest.first_from(from)) else {
+                break;
+            };
+            due.assign(path, false);
+            rest.assign(path, false);
+            let Some(block) = self.path_mut(path).and_then(|p| p.rx.report(now, path)) else {
+                self.note_rx(path);
+                continue;
+            };
+            *slot = block;
+            len += block.wire_len();
+            n += 1;
+            self.note_rx(path);
+            self.ack_turn = PathId(path.0.wrapping_add(1));
+            // The next one may be as long as a block gets.
+            if len + 20 + 64 > MAX_HEADER_LEN {
+                break;
+            }
+        }
+        if n == 0 {
+            return None;
+        }
+        self.stats.acks_sent += 1;
+        // CAST: widening.
+        self.stats.ack_blocks_sent += n as u64;
+        Some(AckTx { blocks: n, route })
+    }
+
+    /// ACKs of a path go back on the route of the path of the same number, so they die with its
+    /// planes and with nothing else; if that is down, on any that is up.
+    fn ack_route(&self, path: PathId) -> Option<Route> {
+        if self.is_usable(path) {
+            return self.route(path);
+        }
+        let usable = (0..self.n_paths).map(PathId).find(|p| self.is_usable(*p));
+        self.route(usable.unwrap_or(path))
+    }
+
+    pub(super) fn note_rx(&mut self, path: PathId) {
+        if let Some(p) = self.path(path) {
+            let (due, unreported) = (p.rx.ack_due(), p.rx.unreported());
+            self.ack_due.assign(path, due);
+            self.unreported.assign(path, unreported);
+        }
+    }
+}
