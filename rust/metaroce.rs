@@ -7,6 +7,9 @@ use kernel::prelude::*;
 pub mod rdma;
 pub mod sync;
 
+mod datapath;
+mod provider;
+
 module! {
     type: MetaRoce,
     name: "metaroce",
@@ -16,10 +19,17 @@ module! {
     alias: ["rdma-link-metaroce"],
 }
 
-struct MetaRoce;
+#[pin_data]
+struct MetaRoce {
+    /// Removes all devices when it is dropped.
+    #[pin]
+    links: rdma::link::Registration<provider::Device>,
+}
 
-impl kernel::Module for MetaRoce {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(MetaRoce)
+impl kernel::InPlaceModule for MetaRoce {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            links <- rdma::link::Registration::new(),
+        })
     }
 }

@@ -7,6 +7,7 @@
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
 #include <linux/hrtimer_types.h>
+#include <linux/if_arp.h>
 #include <linux/ipv6.h>
 #include <linux/netdevice.h>
 #include <linux/percpu.h>

@@ -27,9 +27,19 @@ void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev)
 	ib_mark_name_assigned_by_user(dev);
 }
 
-enum ib_port_state metaroce_ib_netdev_state(struct net_device *ndev)
+bool metaroce_netif_running(const struct net_device *ndev)
 {
-	return ib_get_curr_port_state(ndev);
+	return netif_running(ndev);
+}
+
+bool metaroce_netif_carrier_ok(const struct net_device *ndev)
+{
+	return netif_carrier_ok(ndev);
+}
+
+u32 metaroce_netdev_mtu(const struct net_device *ndev)
+{
+	return READ_ONCE(ndev->mtu);
 }
 
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata)

@@ -210,11 +210,14 @@ pub struct UnregisteredDevice<T: Operations> {
 
 impl<T: Operations> UnregisteredDevice<T> {
     /// Allocates a device in the network namespace of `ndev`, its port's network device.
-    pub fn new(
+    pub fn new<E>(
         ndev: &NetDevice,
         desc: &Description<'_>,
-        data: impl PinInit<T, Error>,
-    ) -> Result<Self> {
+        data: impl PinInit<T, E>,
+    ) -> Result<Self>
+    where
+        Error: From<E>,
+    {
         const_assert!(core::mem::offset_of!(Device<T>, raw) == 0);
 
         let size = Layout::new::<Device<T>>().pad_to_align().size();
@@ -232,7 +235,7 @@ impl<T: Operations> UnregisteredDevice<T> {
             // SAFETY: The device was allocated above. It has no operations yet, so its
             // deallocation does not look at the data.
             unsafe { bindings::ib_dealloc_device(dev) };
-            return Err(e);
+            return Err(e.into());
         }
         // SAFETY: The device was allocated above, and the operations are `'static`. From here on
         // the deallocation drops the data.

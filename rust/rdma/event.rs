@@ -76,7 +76,7 @@ impl<R> Events<R> {
 
 impl CqEvents {
     /// Wakes whoever asked to be notified of a completion.
-    pub fn completion(&self) {
+    pub fn completed(&self) {
         let guard = self.0.object.lock();
         let Some(cq) = guard.as_ref().map(|object| object.0.as_ptr()) else {
             return;
@@ -92,7 +92,7 @@ impl CqEvents {
     }
 
     /// Reports that the completion queue is unusable, for instance because it overflowed.
-    pub fn error(&self) {
+    pub fn failed(&self) {
         let guard = self.0.object.lock();
         let Some(cq) = guard.as_ref().map(|object| object.0.as_ptr()) else {
             return;

@@ -22,10 +22,7 @@ use kernel::{
     }, //
 };
 
-use super::{
-    object::UserContext,
-    ops::Operations, //
-};
+use super::object::Object;
 
 /// Zeroed memory that can be mapped to user space.
 ///
@@ -169,7 +166,7 @@ unsafe impl Sync for MmapEntry {}
 
 impl MmapEntry {
     /// Makes `mem` mappable by the process that `context` belongs to.
-    pub fn new<T: Operations>(context: &UserContext<T>, mem: SharedMem) -> Result<Self> {
+    pub fn new<D>(context: &Object<bindings::ib_ucontext, D>, mem: SharedMem) -> Result<Self> {
         const_assert!(core::mem::offset_of!(Entry, raw) == 0);
 
         let len = mem.len;

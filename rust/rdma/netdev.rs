@@ -42,4 +42,29 @@ impl NetDevice {
         // CAST: Interface numbers are positive.
         ifindex as u32
     }
+
+    /// Returns the largest packet, without the link's header.
+    pub fn mtu(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_netdev_mtu(self.as_raw()) }
+    }
+
+    /// Returns whether the interface is up.
+    pub fn is_running(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_netif_running(self.as_raw()) }
+    }
+
+    /// Returns whether there is a carrier.
+    pub fn has_carrier(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_netif_carrier_ok(self.as_raw()) }
+    }
+
+    /// Returns whether this is an Ethernet.
+    pub fn is_ethernet(&self) -> bool {
+        // SAFETY: By the type invariant; the member does not change.
+        let kind = unsafe { (*self.as_raw()).type_ };
+        u32::from(kind) == bindings::ARPHRD_ETHER
+    }
 }

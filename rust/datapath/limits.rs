@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device offers at most; each limit is one that is enforced.
+
+use core::ops::Range;
+
+/// Most queue pairs of a device.
+pub(crate) const MAX_QP: u32 = 1 << 16;
+
+/// Numbers of queue pairs: 24 bits, without those that InfiniBand gives a meaning.
+pub(crate) const QPN_RANGE: Range<u32> = 0x10..0x100_0000;
+
+/// Most completion queues of a device.
+pub(crate) const MAX_CQ: u32 = 1 << 16;
+
+/// Most memory regions of a device.
+pub(crate) const MAX_MR: u32 = 1 << 20;
+
+/// Most protection domains of a device.
+pub(crate) const MAX_PD: u32 = 1 << 16;
+
+/// Most work requests in a queue; a power of two.
+pub(crate) const MAX_QP_WR: u32 = 1 << 14;
+
+/// Most completions in a queue; a power of two.
+pub(crate) const MAX_CQE: u32 = 1 << 17;
+
+/// Most elements of a scatter/gather list.
+pub(crate) const MAX_SGE: u32 = 16;
+
+/// Most bytes of inline data.
+pub(crate) const MAX_INLINE: u32 = 512;
+
+/// Most reads and atomics that a queue pair has outstanding, in either direction.
+pub(crate) const MAX_RD_ATOMIC: u8 = 16;
+
+/// Most bytes of a memory region. The list of its pages must be one allocation.
+pub(crate) const MAX_MR_SIZE: u64 = 1 << 38;
+
+/// Most bytes of a message.
+pub(crate) const MAX_MSG_SIZE: u32 = 1 << 30;
+
+/// Most planes of a device.
+pub(crate) const MAX_PLANES: usize = 8;
+
+/// Bytes of headers below a data packet's payload: IPv6, UDP, and the longest of our own that
+/// payload can follow.
+pub(crate) const HEADERS: u32 = 40 + 8 + 64;

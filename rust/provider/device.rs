@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices.
+
+use super::{
+    cq,
+    mr,
+    pd,
+    port,
+    qp,
+    quota::Quotas,
+    restrack,
+    ucontext, //
+};
+use crate::{
+    datapath::{
+        counters,
+        endpoint::Endpoint,
+        limits, //
+    },
+    rdma::{
+        self,
+        attr::{
+            AtomicCap,
+            DeviceAttr,
+            PortAttr, //
+        },
+        event::{
+            CqEvents,
+            QpEvents, //
+        },
+        ops::{
+            CqInit,
+            MrInit,
+            MrKeys,
+            QpCreated,
+            QpInit,
+            QpQueried, //
+        },
+        qp::{
+            AttrMask,
+            QpAttr, //
+        },
+        restrack::Attributes,
+        stats::CounterDesc,
+        udata::UserData,
+        Operations, //
+    },
+    MetaRoce,
+};
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A MetaRoCE device.
+pub(crate) struct Device {
+    pub(super) quotas: Arc<Quotas>,
+    pub(super) endpoint: Arc<Endpoint>,
+}
+
+impl Device {
+    /// Makes the data of a device.
+    pub(super) fn new(endpoint: Arc<Endpoint>) -> Result<Self> {
+        Ok(Self {
+            quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,
+            endpoint,
+        })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // Others may hold on to the endpoint for a while, but it is to do nothing any more.
+        self.endpoint.shutdown();
+    }
+}
+
+#[vtable]
+impl Operations for Device {
+    type Module = MetaRoce;
+
+    type UserContext = ucontext::UserContext;
+    type Pd = pd::Pd;
+    type Cq = cq::Cq;
+    type Qp = qp::Qp;
+    type Mr = mr::Mr;
+
+    const DRIVER_ID: u32 = bindings::METAROCE_DRIVER_ID;
+    const UVERBS_ABI_VERSION: u32 = bindings::METAROCE_ABI_VERSION;
+    const COUNTERS: &'static [CounterDesc] = counters::DESCS;
+
+    fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
+        let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SYS_IMAGE_GUID
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT;
+        Ok(DeviceAttr {
+            fw_ver: 0,
+            sys_image_guid: dev.node_guid(),
+            max_mr_size: limits::MAX_MR_SIZE,
+            // CAST: `u64` has at least the bits of `usize`.
+            page_size_cap: PAGE_SIZE as u64,
+            vendor_id: 0,
+            vendor_part_id: 0,
+            hw_ver: 0,
+            max_qp: limits::MAX_QP,
+            max_qp_wr: limits::MAX_QP_WR,
+            // CAST: `u64` has at least the bits of `c_ulong`.
+            device_cap_flags: flags as u64,
+            max_send_sge: limits::MAX_SGE,
+            max_recv_sge: limits::MAX_SGE,
+            max_sge_rd: limits::MAX_SGE,
+            max_cq: limits::MAX_CQ,
+            max_cqe: limits::MAX_CQE,
+            max_mr: limits::MAX_MR,
+            max_pd: limits::MAX_PD,
+            max_qp_rd_atom: limits::MAX_RD_ATOMIC.into(),
+            max_res_rd_atom: u32::from(limits::MAX_RD_ATOMIC) * limits::MAX_QP,
+            max_qp_init_rd_atom: limits::MAX_RD_ATOMIC.into(),
+            atomic_cap: AtomicCap::Global,
+            max_pkeys: port::PKEYS,
+            // In units of 4.096 µs times a power of two.
+            local_ca_ack_delay: 15,
+            // Completions carry nanoseconds.
+            timestamp_mask: u64::MAX,
+            hca_core_clock: 1_000_000,
+            allow_user_unregister: true,
+        })
+    }
+
+    fn query_port(dev: &rdma::Device<Self>) -> Result<PortAttr> {
+        port::query(dev)
+    }
+
+    fn fw_str(_dev: &rdma::Device<Self>) -> &'static CStr {
+        c"0.1"
+    }
+
+    fn alloc_ucontext(
+        _dev: &rdma::Device<Self>,
+        udata: UserData<'_, Self>,
+    ) -> Result<Self::UserContext> {
+        ucontext::alloc(udata)
+    }
+
+    fn alloc_pd(dev: &rdma::Device<Self>, udata: UserData<'_, Self>) -> Result<Self::Pd> {
+        pd::alloc(dev, udata)
+    }
+
+    fn create_cq(
+        dev: &rdma::Device<Self>,
+        init: &CqInit,
+        events: CqEvents,
+        udata: UserData<'_, Self>,
+    ) -> Result<(Self::Cq, u32)> {
+        cq::create(dev, init, events, udata)
+    }
+
+    fn destroy_cq(_dev: &rdma::Device<Self>, cq: &rdma::Cq<Self>) {
+        cq.destroy();
+    }
+
+    fn req_notify_cq(
+        _dev: &rdma::Device<Self>,
+        cq: &rdma::Cq<Self>,
+        solicited_only: bool,
+    ) -> Result<bool> {
+        Ok(cq.arm(solicited_only))
+    }
+
+    fn create_qp(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        init: &QpInit<'_, Self>,
+        events: QpEvents,
+        udata: UserData<'_, Self>,
+    ) -> Result<(Self::Qp, QpCreated)> {
+        qp::create(dev, pd, init, events, udata)
+    }
+
+    fn modify_qp(
+        _dev: &rdma::Device<Self>,
+        qp: &rdma::Qp<Self>,
+        attr: &QpAttr,
+        mask: AttrMask,
+    ) -> Result {
+        qp.modify(attr, mask)
+    }
+
+    fn query_qp(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) -> Result<QpQueried> {
+        Ok(qp.query())
+    }
+
+    fn destroy_qp(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) {
+        qp.destroy();
+    }
+
+    fn doorbell(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) -> Result {
+        qp.doorbell();
+        Ok(())
+    }
+
+    fn reg_user_mr(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        init: &MrInit,
+        udata: UserData<'_, Self>,
+    ) -> Result<(Self::Mr, MrKeys)> {
+        mr::register(dev, pd, init, udata)
+    }
+
+    fn dereg_mr(dev: &rdma::Device<Self>, mr: &rdma::Mr<Self>) {
+        mr.deregister(dev);
+    }
+
+    fn counters(dev: &rdma::Device<Self>, values: &mut [u64]) {
+        dev.endpoint.counters(values);
+    }
+
+    fn fill_qp(qp: &rdma::Qp<Self>, attributes: &mut Attributes<'_>) -> Result {
+        restrack::fill_qp(qp, attributes)
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The RDMA provider: what ib_core asks of a MetaRoCE device, one verbs object a file.
+//!
+//! Here requests are checked and their resources made; how a device carries work out is the
+//! business of [`crate::datapath`].
+
+mod cq;
+mod device;
+mod link;
+mod mr;
+mod pd;
+mod port;
+mod qp;
+mod quota;
+mod restrack;
+mod ucontext;
+
+pub(crate) use device::Device;

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What `rdma resource show qp -dd` says beside what ib_core knows.
+
+use super::Device;
+use crate::rdma::{
+    self,
+    restrack::Attributes, //
+};
+use kernel::prelude::*;
+
+/// Adds the attributes of a queue pair.
+pub(super) fn fill_qp(qp: &rdma::Qp<Device>, attributes: &mut Attributes<'_>) -> Result {
+    let queried = qp.query();
+    attributes.put_u32(c"path_mtu", queried.attr.path_mtu.bytes())?;
+    attributes.put_u32_hex(c"dest_qpn", queried.attr.dest_qp_num)
+}
