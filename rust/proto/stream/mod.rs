@@ -26,14 +26,16 @@
 //! * The requester counts an acknowledgement only if its packet has the epoch that the message has
 //!   now.
 //! * The responder keeps, for each message number of its window, the lowest epoch that it still
-//!   takes. Older packets are discarded, a newer one makes the message start again. A refusal
-//!   raises that bound for the refused message and all later ones above every epoch that the peer
-//!   can have used until then, and the NAK carries the highest such epoch, so that the requester
-//!   continues above it.
+//!   takes. Older packets are discarded, a newer one makes the message start again. Refusing a
+//!   packet of message m and epoch e raises that bound to e + 1 for m and all later messages.
 //!
-//! A refusal of an earlier message supersedes everything said about later ones, on both sides. A
-//! NAK whose epoch lies below that of its message is an echo of an attempt given up since, and
-//! ignored.
+//! The NAK carries m and e. If the requester has gone back to m or before since it sent that packet,
+//! then m has a higher epoch, and the NAK is an echo and ignored; all that the responder has
+//! forgotten belongs to attempts that the requester has given up. Otherwise m has epoch e, and all
+//! later messages have e or above. Of those that the responder has discarded (epoch e) none can
+//! complete, since completions are in order and m cannot complete: the packet is held until the
+//! requester has seen the NAK and gone back. So several refusals may be on their way at once, in any
+//! order, also from before the responder had a stream at all ([`Nak::not_ready`]).
 //!
 //! # Order of failures
 //!
@@ -49,6 +51,8 @@ mod response;
 mod send;
 mod slot;
 mod status;
+#[cfg(test)]
+mod tests;
 mod timer;
 
 pub use message::{SendMsg, SendOp, SendWork};

@@ -181,6 +181,8 @@ enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Fatal {
     msn: Msn,
+    /// Highest epoch of the message that it applies to.
+    epoch: u16,
     why: Refusal,
     receive: Option<(Rsn, WcStatus)>,
 }
@@ -215,6 +217,8 @@ pub struct RecvStream<B, R> {
     next_rsn: Rsn,
     /// Lowest epoch taken of messages that come into the window.
     floor: u16,
+    /// Highest epoch of all packets placed.
+    seen: u16,
     /// Reads and atomics in the message ring.
     requests: u32,
     /// An atomic at `next` is being executed.
@@ -251,6 +255,7 @@ where
             next: Msn(0),
             next_rsn: Rsn(0),
             floor: 0,
+            seen: 0,
             requests: 0,
             executing: false,
             fatal: None,
@@ -278,6 +283,7 @@ where
         self.next = Msn(cfg.rq_psn);
         self.next_rsn = Rsn(0);
         self.floor = 0;
+        self.seen = 0;
         self.requests = 0;
         self.executing = false;
         self.fatal = None;
@@ -310,7 +316,6 @@ where
     /// ready, responses are given up.
     pub fn stop(&mut self) {
         self.ready = false;
-        self.fatal = None;
         self.resp_head = self.resp_tail;
         self.resp_send = self.resp_tail;
         self.resp_offset = 0;
@@ -482,11 +487,12 @@ where
             .flags
             .has(StreamFlags::LAST)
             .then(|| packet_count(end, self.mtu));
+        self.revise_fatal(f);
         let Some(slot) = self.slot_mut(f.msn) else {
             return;
         };
         let had_request = slot.has_response();
-        if slot.epoch() != f.epoch {
+        if epoch_before(slot.epoch(), f.epoch) {
             *slot = MsgSlot::empty(f.epoch);
         }
         slot.place(f, end, packets);
@@ -495,6 +501,7 @@ where
             .requests
             .saturating_sub(u32::from(had_request))
             .saturating_add(u32::from(has_request));
+        self.seen = later_epoch(self.seen, f.epoch);
     }
 
     /// Refuses a packet: returns the NAK to be sent while the packet's PSN is held, or `None` if the
@@ -524,9 +531,15 @@ where
         if self.is_stale(f) {
             return None;
         }
-        nak.epoch = self.cut(f.msn, f.epoch);
+        self.revise_fatal(f);
+        self.cut(f.msn, f.epoch);
         if why.is_fatal() {
-            self.set_fatal(f.msn, why, why.receive_status().map(|s| (f.rsn, s)));
+            self.set_fatal(Fatal {
+                msn: f.msn,
+                epoch: f.epoch,
+                why,
+                receive: why.receive_status().map(|status| (f.rsn, status)),
+            });
         }
         Some(nak)
     }
@@ -539,7 +552,7 @@ where
             if let Some(failed) = self.pop_failed() {
                 return Some(failed);
             }
-            if !self.ready || self.executing {
+            if !self.ready || self.executing || self.is_failing() {
                 return None;
             }
             let slot = *self.slot(self.next).filter(|s| s.is_complete())?;
@@ -584,7 +597,12 @@ where
                     if slot.rsn() != self.next_rsn {
                         // The peer skipped a receive. Its packets are acknowledged already, so it
                         // learns by timeout.
-                        self.set_fatal(self.next, Refusal::InvalidRequest, None);
+                        self.set_fatal(Fatal {
+                            msn: self.next,
+                            epoch: later_epoch(slot.epoch(), self.seen),
+                            why: Refusal::InvalidRequest,
+                            receive: None,
+                        });
                         continue;
                     }
                     self.advance();
@@ -605,11 +623,10 @@ where
 
     /// The fatal refusal, once everything before it is delivered and answered.
     fn pop_failed(&mut self) -> Option<Delivery> {
-        let fatal = self.fatal?;
+        let fatal = self.fatal.filter(|_| self.ready)?;
         if self.next.before(fatal.msn) || self.resp_head != self.resp_tail {
             return None;
         }
-        self.fatal = None;
         self.ready = false;
         Some(Delivery::Failed {
             why: fatal.why,
@@ -782,10 +799,13 @@ where
     /// Whether a packet in the window belongs to an attempt that is over.
     fn is_stale(&self, f: &DataFields) -> bool {
         let executing = self.executing && f.msn == self.next;
-        executing
-            || self
-                .slot(f.msn)
-                .is_some_and(|s| epoch_before(f.epoch, s.epoch()))
+        let failed = self
+            .fatal
+            .is_some_and(|x| !f.msn.before(x.msn) && !epoch_before(x.epoch, f.epoch));
+        let older = self
+            .slot(f.msn)
+            .is_some_and(|s| epoch_before(f.epoch, s.epoch()));
+        executing || failed || older
     }
 
     /// Moves on to the next message.
@@ -799,38 +819,58 @@ where
         self.next = msn.add(1);
     }
 
-    /// Forgets message `msn` and all later ones, of which a packet of `epoch` is refused. Returns the
-    /// highest epoch that the peer can have used so far; from now on only later ones are taken.
-    fn cut(&mut self, msn: Msn, epoch: u16) -> u16 {
-        let epoch = later_epoch(epoch, self.floor);
-        self.floor = epoch.wrapping_add(1);
-        let from = msn.ahead_of(self.next);
-        let from = if from < self.size { from } else { 0 };
-        for ahead in from..self.size {
+    /// Forgets the attempts up to `epoch` at message `msn` and all later ones, because a packet of
+    /// message `msn` and `epoch` is refused.
+    ///
+    /// What has arrived under higher epochs stays: it shows that the peer has started again by
+    /// itself since it sent the refused packet (after [`Nak::not_ready`]), so it will take the NAK
+    /// for an echo, and nothing would make it send that once more.
+    fn cut(&mut self, msn: Msn, epoch: u16) {
+        let floor = epoch.wrapping_add(1);
+        self.floor = later_epoch(self.floor, floor);
+        for ahead in msn.ahead_of(self.next)..self.size {
             let msn = self.next.add(ahead);
-            let floor = self.floor;
             if let Some(slot) = self.slot_mut(msn) {
-                let had_request = slot.has_response();
-                *slot = MsgSlot::empty(floor);
-                self.requests = self.requests.saturating_sub(u32::from(had_request));
+                if epoch_before(slot.epoch(), floor) {
+                    let had_request = slot.has_response();
+                    *slot = MsgSlot::empty(floor);
+                    self.requests = self.requests.saturating_sub(u32::from(had_request));
+                }
             }
         }
-        // What was said about later messages is void, they will be sent again.
-        self.fatal = self.fatal.filter(|f| f.msn.before(msn));
-        epoch
     }
 
-    fn set_fatal(&mut self, msn: Msn, why: Refusal, receive: Option<(Rsn, WcStatus)>) {
-        if self.fatal.is_some_and(|f| !msn.before(f.msn)) {
+    fn set_fatal(&mut self, fatal: Fatal) {
+        if self.fatal.is_some_and(|f| !fatal.msn.before(f.msn)) {
             return;
         }
-        self.fatal = Some(Fatal { msn, why, receive });
+        self.fatal = Some(fatal);
+    }
+
+    /// Takes back a fatal refusal if packet `f` shows that the peer has gone back to that message or
+    /// an earlier one since: it will be sent again, and judged again.
+    fn revise_fatal(&mut self, f: &DataFields) {
+        self.fatal = self
+            .fatal
+            .filter(|x| x.msn.before(f.msn) || !epoch_before(x.epoch, f.epoch));
+    }
+
+    /// Whether all messages before a fatal refusal are delivered.
+    fn is_failing(&self) -> bool {
+        self.fatal.is_some_and(|f| !self.next.before(f.msn))
     }
 
     /// Ends the stream at a Read or an atomic that could not be executed.
     fn fail_request(&mut self, msn: Msn, epoch: u16, why: Refusal) -> Nak {
-        let epoch = self.cut(msn, epoch);
-        self.set_fatal(msn, why, None);
+        // The message may have been complete in an attempt that the peer has given up. But then an
+        // earlier message has been complete in the later one, and its epoch was seen.
+        let epoch = later_epoch(epoch, self.seen);
+        self.set_fatal(Fatal {
+            msn,
+            epoch,
+            why,
+            receive: None,
+        });
         Nak {
             code: why.code(),
             timer: 0,

@@ -603,7 +603,10 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         let Some(msg) = self.at(pos) else {
             return;
         };
-        if msg.state != State::Sent || epoch_before(f.epoch, msg.epoch) || self.ended_before(pos) {
+        // Of a message that waits to be sent again the responder can still have found the earlier
+        // attempt whole, and fail to execute that.
+        let waits = before(pos, self.started) && matches!(msg.state, State::Sent | State::Posted);
+        if !waits || epoch_before(f.epoch, msg.epoch) || self.ended_before(pos) {
             return;
         }
         self.progress = now;
@@ -921,3 +924,22 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
 
 /// How long to wait after NotReady where the QP has no local ACK timeout: that of exponent 14.
 const DEFAULT_NOT_READY_WAIT: Duration = Duration(4_096 << 14);
+
+#[cfg(test)]
+impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
+    /// Checks the invariants of the type.
+    pub(super) fn assert_invariants(&self) {
+        let from_una = |pos: u32| pos.wrapping_sub(self.una);
+        assert!(from_una(self.head) <= from_una(self.cursor));
+        assert!(from_una(self.cursor) <= from_una(self.started));
+        assert!(from_una(self.started) <= from_una(self.next));
+        assert!(from_una(self.next) <= self.size);
+        let done = |pos: u32| self.at(pos).is_some_and(|m| m.state == State::Done);
+        assert!((0..from_una(self.head)).all(|i| done(self.una.wrapping_add(i))));
+        let reads = (0..self.cursor.wrapping_sub(self.head))
+            .filter_map(|i| self.at(self.head.wrapping_add(i)))
+            .filter(|m| m.op.has_response() && m.state == State::Sent)
+            .count();
+        assert_eq!(u32::try_from(reads).ok(), Some(self.reads));
+    }
+}
