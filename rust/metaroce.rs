@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 
+pub mod net;
 pub mod rdma;
 pub mod sync;
 

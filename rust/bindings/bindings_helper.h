@@ -4,21 +4,28 @@
  * bindgen_parameters.
  */
 
+#include <linux/crc32.h>
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
 #include <linux/hrtimer_types.h>
 #include <linux/if_arp.h>
+#include <linux/inetdevice.h>
 #include <linux/ipv6.h>
+#include <linux/net.h>
 #include <linux/netdevice.h>
 #include <linux/percpu.h>
+#include <linux/random.h>
 #include <linux/rcupdate.h>
+#include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/addrconf.h>
+#include <net/dst.h>
 #include <net/ip6_route.h>
+#include <net/net_namespace.h>
 #include <net/route.h>
 #include <net/udp_tunnel.h>
 #include <rdma/ib_addr.h>

@@ -2,6 +2,7 @@
 
 #include "helpers.h"
 
+#include "net.c"
 #include "sync.c"
 
 unsigned int metaroce_skb_headlen(const struct sk_buff *skb)

@@ -9,6 +9,7 @@
 #include <linux/skbuff.h>
 
 #include "ib_verbs.h"
+#include "net.h"
 #include "sync.h"
 
 unsigned int metaroce_skb_headlen(const struct sk_buff *skb);

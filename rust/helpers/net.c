@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/ethtool.h>
+#include <linux/inetdevice.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+#include <linux/skbuff.h>
+#include <linux/udp.h>
+#include <net/addrconf.h>
+#include <net/if_inet6.h>
+#include <net/ip.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+#include <net/route.h>
+#include <net/sock.h>
+#include <net/udp.h>
+#include <net/udp_tunnel.h>
+
+#include "net.h"
+
+/* Namespaces. */
+
+void metaroce_net_get(struct net *net)
+{
+	get_net(net);
+}
+
+void metaroce_net_put(struct net *net)
+{
+	put_net(net);
+}
+
+u64 metaroce_net_cookie(const struct net *net)
+{
+	return net->net_cookie;
+}
+
+/* Devices. */
+
+void metaroce_net_dev_hold(struct net_device *dev)
+{
+	dev_hold(dev);
+}
+
+void metaroce_net_dev_put(struct net_device *dev)
+{
+	dev_put(dev);
+}
+
+struct net *metaroce_net_dev_net_get(const struct net_device *dev)
+{
+	struct net *net;
+
+	rcu_read_lock();
+	net = maybe_get_net(dev_net_rcu(dev));
+	rcu_read_unlock();
+	return net;
+}
+
+u32 metaroce_net_dev_mtu(const struct net_device *dev)
+{
+	return READ_ONCE(dev->mtu);
+}
+
+bool metaroce_net_dev_is_up(const struct net_device *dev)
+{
+	return netif_running(dev) && netif_carrier_ok(dev);
+}
+
+bool metaroce_net_dev_is_loopback(const struct net_device *dev)
+{
+	return READ_ONCE(dev->flags) & IFF_LOOPBACK;
+}
+
+u32 metaroce_net_dev_speed(struct net_device *dev)
+{
+	struct ethtool_link_ksettings settings = {};
+
+	if (READ_ONCE(dev->reg_state) != NETREG_REGISTERED ||
+	    __ethtool_get_link_ksettings(dev, &settings) ||
+	    settings.base.speed == (u32)SPEED_UNKNOWN)
+		return 0;
+	return settings.base.speed;
+}
+
+size_t metaroce_net_dev_addresses(const struct net_device *dev,
+				  struct in6_addr *to, size_t max)
+{
+	const struct in_ifaddr *ifa;
+	struct inet6_ifaddr *ifa6;
+	struct in_device *in_dev;
+	struct inet6_dev *idev;
+	size_t n = 0;
+
+	rcu_read_lock();
+	in_dev = __in_dev_get_rcu(dev);
+	if (in_dev) {
+		in_dev_for_each_ifa_rcu(ifa, in_dev) {
+			if (n < max)
+				ipv6_addr_set_v4mapped(ifa->ifa_local, &to[n]);
+			n++;
+		}
+	}
+	idev = __in6_dev_get(dev);
+	if (idev) {
+		read_lock_bh(&idev->lock);
+		list_for_each_entry(ifa6, &idev->addr_list, if_list) {
+			if (ifa6->flags & IFA_F_TENTATIVE)
+				continue;
+			if (n < max)
+				to[n] = ifa6->addr;
+			n++;
+		}
+		read_unlock_bh(&idev->lock);
+	}
+	rcu_read_unlock();
+	return n;
+}
+
+struct net_device *metaroce_net_notifier_dev(void *ptr)
+{
+	return netdev_notifier_info_to_dev(ptr);
+}
+
+struct net_device *metaroce_net_ifa_dev(void *ptr, struct in6_addr *addr)
+{
+	struct in_ifaddr *ifa = ptr;
+
+	ipv6_addr_set_v4mapped(ifa->ifa_local, addr);
+	return ifa->ifa_dev->dev;
+}
+
+struct net_device *metaroce_net_ifa6_dev(void *ptr, struct in6_addr *addr)
+{
+	struct inet6_ifaddr *ifa = ptr;
+
+	*addr = ifa->addr;
+	return ifa->idev->dev;
+}
+
+/* UDP sockets. */
+
+int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
+		      struct socket **sockp)
+{
+	struct sockaddr_in6 addr6 = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+	};
+	struct sockaddr_in addr4 = {
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+	};
+	struct socket *sock;
+	int err;
+
+	err = sock_create_kern(net, family, SOCK_DGRAM, IPPROTO_UDP, &sock);
+	if (err)
+		return err;
+	if (shared)
+		sock_set_reuseport(sock->sk);
+	if (family == AF_INET6) {
+		err = ip6_sock_set_v6only(sock->sk);
+		if (!err)
+			err = kernel_bind(sock, (struct sockaddr_unsized *)&addr6,
+					  sizeof(addr6));
+	} else {
+		err = kernel_bind(sock, (struct sockaddr_unsized *)&addr4,
+				  sizeof(addr4));
+	}
+	if (err) {
+		sock_release(sock);
+		return err;
+	}
+	*sockp = sock;
+	return 0;
+}
+
+/* What setsockopt(UDP_GRO) does. */
+void metaroce_udp_accept_gro(struct sock *sk)
+{
+	lock_sock(sk);
+	udp_tunnel_encap_enable(sk);
+	udp_set_bit(GRO_ENABLED, sk);
+	udp_set_bit(ACCEPT_L4, sk);
+	release_sock(sk);
+}
+
+void metaroce_sk_set_callback(struct sock *sk, void (*ready)(struct sock *sk),
+			      void *data)
+{
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_assign_sk_user_data(sk, data);
+	WRITE_ONCE(sk->sk_data_ready, ready);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+void *metaroce_sk_user_data(const struct sock *sk)
+{
+	return rcu_dereference_sk_user_data(sk);
+}
+
+u32 metaroce_sk_drops(const struct sock *sk)
+{
+	return sk_drops_read(sk);
+}
+
+struct sk_buff *metaroce_skb_recv_udp(struct sock *sk)
+{
+	struct sk_buff *skb;
+	int err;
+
+	skb = skb_recv_udp(sk, MSG_DONTWAIT, &err);
+	/* UDP has kept its own notes there. */
+	if (skb)
+		skb->dev = NULL;
+	return skb;
+}
+
+/* Received packets. */
+
+bool metaroce_udp_checksum_ok(struct sk_buff *skb)
+{
+	return !udp_lib_checksum_complete(skb);
+}
+
+u32 metaroce_skb_udp_gso_size(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;
+}
+
+u32 metaroce_skb_iif(const struct sk_buff *skb)
+{
+	return skb->skb_iif;
+}
+
+const u8 *metaroce_skb_network_header(const struct sk_buff *skb)
+{
+	return skb_network_header(skb);
+}
+
+const u8 *metaroce_skb_transport_header(const struct sk_buff *skb)
+{
+	return skb_transport_header(skb);
+}
+
+/* Packets to send. */
+
+struct sk_buff *metaroce_skb_alloc_burst(u32 headroom, u32 linear)
+{
+	struct sk_buff *skb = alloc_skb(headroom + linear, GFP_ATOMIC);
+
+	if (skb)
+		skb_reserve(skb, headroom);
+	return skb;
+}
+
+u32 metaroce_skb_tailroom(const struct sk_buff *skb)
+{
+	return skb_tailroom(skb);
+}
+
+void *metaroce_skb_put(struct sk_buff *skb, u32 len)
+{
+	return skb_put(skb, len);
+}
+
+int metaroce_skb_trim(struct sk_buff *skb, u32 len)
+{
+	return pskb_trim(skb, len);
+}
+
+u32 metaroce_skb_nr_frags(const struct sk_buff *skb)
+{
+	return skb_shinfo(skb)->nr_frags;
+}
+
+int metaroce_skb_add_page(struct sk_buff *skb, struct page *page, u32 offset,
+			  u32 len)
+{
+	struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 i = shinfo->nr_frags;
+
+	if (i) {
+		skb_frag_t *last = &shinfo->frags[i - 1];
+		struct page *head = skb_frag_page(last);
+		size_t end = skb_frag_off(last) + skb_frag_size(last);
+
+		/* One piece of memory: pages of one folio are adjacent. */
+		if (page_folio(page) == page_folio(head) &&
+		    folio_page_idx(page_folio(page), page) * PAGE_SIZE + offset ==
+		    folio_page_idx(page_folio(head), head) * PAGE_SIZE + end) {
+			skb_frag_size_add(last, len);
+			skb_len_add(skb, len);
+			return 0;
+		}
+	}
+	if (i >= MAX_SKB_FRAGS)
+		return -EMSGSIZE;
+	get_page(page);
+	__skb_fill_page_desc_noacc(shinfo, i, page, offset, len);
+	shinfo->nr_frags = i + 1;
+	skb_len_add(skb, len);
+	return 0;
+}
+
+int metaroce_skb_add_user_page(struct sk_buff *skb, struct page *page,
+			       u32 offset, u32 len)
+{
+	/* Whoever computes a checksum of it has to copy it first. */
+	skb_shinfo(skb)->flags |= SKBFL_SHARED_FRAG;
+	return metaroce_skb_add_page(skb, page, offset, len);
+}
+
+void *metaroce_netdev_alloc_frag(u32 size)
+{
+	return netdev_alloc_frag(size);
+}
+
+void metaroce_skb_free_frag(void *data)
+{
+	skb_free_frag(data);
+}
+
+void metaroce_skb_set_udp_gso(struct sk_buff *skb, u16 size, u16 segs)
+{
+	struct skb_shared_info *shinfo = skb_shinfo(skb);
+
+	shinfo->gso_size = size;
+	shinfo->gso_segs = segs;
+	shinfo->gso_type = SKB_GSO_UDP_L4;
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	/* The UDP header will be pushed before the data. */
+	skb->csum_start = skb_headroom(skb) - sizeof(struct udphdr);
+	skb->csum_offset = offsetof(struct udphdr, check);
+}
+
+/* @data is memory of metaroce_netdev_alloc_frag(). */
+int metaroce_skb_add_bytes(struct sk_buff *skb, const void *data, u32 len)
+{
+	struct page *page = virt_to_head_page(data);
+
+	return metaroce_skb_add_page(skb, page, data - page_address(page), len);
+}
+
+/* Routes. */
+
+/*
+ * The device is in a live namespace while it is registered, until the end of
+ * the RCU read side section at least.
+ */
+struct dst_entry *metaroce_route4(const struct net_device *dev, __be32 saddr,
+				  __be32 daddr, __be16 sport, __be16 dport,
+				  u8 tos)
+{
+	struct flowi4 fl4 = {};
+	struct rtable *rt;
+	struct net *net;
+
+	rcu_read_lock();
+	if (READ_ONCE(dev->reg_state) != NETREG_REGISTERED) {
+		rcu_read_unlock();
+		return ERR_PTR(-ENODEV);
+	}
+	net = dev_net_rcu(dev);
+	/* What is local is reached by whatever device. */
+	if (inet_addr_type(net, daddr) != RTN_LOCAL)
+		fl4.flowi4_oif = dev->ifindex;
+	fl4.flowi4_proto = IPPROTO_UDP;
+	fl4.flowi4_dscp = inet_dsfield_to_dscp(tos);
+	fl4.saddr = saddr;
+	fl4.daddr = daddr;
+	fl4.fl4_sport = sport;
+	fl4.fl4_dport = dport;
+	rt = ip_route_output_key(net, &fl4);
+	rcu_read_unlock();
+	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
+}
+
+struct dst_entry *metaroce_route6(const struct net_device *dev,
+				  const struct in6_addr *saddr,
+				  const struct in6_addr *daddr, __be16 sport,
+				  __be16 dport, u8 tos, u32 *cookie)
+{
+	bool strict = ipv6_addr_type(daddr) & IPV6_ADDR_LINKLOCAL;
+	struct dst_entry *dst;
+	struct flowi6 fl6 = {};
+	struct net *net;
+
+	rcu_read_lock();
+	if (READ_ONCE(dev->reg_state) != NETREG_REGISTERED) {
+		rcu_read_unlock();
+		return ERR_PTR(-ENODEV);
+	}
+	net = dev_net_rcu(dev);
+	/* As above, where the address says enough. */
+	if (strict || !ipv6_chk_addr(net, daddr, NULL, 0))
+		fl6.flowi6_oif = dev->ifindex;
+	fl6.flowi6_proto = IPPROTO_UDP;
+	fl6.flowlabel = ip6_make_flowinfo(tos, 0);
+	fl6.saddr = *saddr;
+	fl6.daddr = *daddr;
+	fl6.fl6_sport = sport;
+	fl6.fl6_dport = dport;
+	dst = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+	rcu_read_unlock();
+	if (IS_ERR(dst))
+		return dst;
+	if (dst->error) {
+		int err = dst->error;
+
+		dst_release(dst);
+		return ERR_PTR(err);
+	}
+	*cookie = rt6_get_cookie(dst_rt6_info(dst));
+	return dst;
+}
+
+bool metaroce_dst_valid(struct dst_entry *dst, u32 cookie)
+{
+	return dst_check(dst, cookie);
+}
+
+u32 metaroce_dst_mtu(const struct dst_entry *dst)
+{
+	return dst_mtu(dst);
+}
+
+bool metaroce_dst_is_local(const struct dst_entry *dst)
+{
+	return READ_ONCE(dst_dev(dst)->flags) & IFF_LOOPBACK;
+}
+
+void metaroce_xmit4(struct dst_entry *dst, struct sk_buff *skb, __be32 saddr,
+		    __be32 daddr, u8 tos, u8 ttl, __be16 sport, __be16 dport)
+{
+	dst_hold(dst);
+	udp_tunnel_xmit_skb(dst_rtable(dst), NULL, skb, saddr, daddr, tos, ttl,
+			    htons(IP_DF), sport, dport, false, false, 0);
+}
+
+void metaroce_xmit6(struct dst_entry *dst, struct sk_buff *skb,
+		    const struct in6_addr *saddr, const struct in6_addr *daddr,
+		    u8 tos, u8 ttl, __be16 sport, __be16 dport)
+{
+	dst_hold(dst);
+	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, saddr, daddr, tos, ttl, 0,
+			     sport, dport, false, 0);
+}

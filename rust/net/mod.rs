@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Networking: devices and their addresses, kernel UDP sockets, packets in both directions.
+
+pub mod addr;
+pub mod crc;
+pub mod namespace;
+pub mod netdev;
+pub mod notifier;
+pub mod page;
+pub mod route;
+pub mod skbuff;
+pub mod tx;
+pub mod udp;
+
+/// Returns a random number. Any context.
+pub fn random_u32() -> u32 {
+    // SAFETY: An FFI call with no additional requirements.
+    unsafe { bindings::get_random_u32() }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network namespaces.
+//!
+//! C header: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
+
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::{
+        from_result,
+        to_result, //
+    },
+    prelude::*,
+    sync::aref::{
+        ARef,
+        AlwaysRefCounted, //
+    },
+    types::Opaque, //
+};
+
+/// A network namespace, `struct net`.
+///
+/// A reference that is held ([`NetRef`]) keeps the namespace in full function: it is not even
+/// dismantled. So nobody who has to go away with the namespace may hold one; such an object
+/// remembers the [`Net::cookie`] and learns from [`Operations::exit`] that it is over.
+#[repr(transparent)]
+pub struct Net(Opaque<bindings::net>);
+
+/// A reference to a namespace.
+pub type NetRef = ARef<Net>;
+
+// SAFETY: Namespaces may be used on any thread.
+unsafe impl Send for Net {}
+
+// SAFETY: What can be done with a shared one is safe from several threads at once.
+unsafe impl Sync for Net {}
+
+impl Net {
+    /// Borrows a namespace.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must point to a namespace that is in function, and has a reference or cannot finish
+    /// being dismantled, for `'a`.
+    pub unsafe fn from_raw<'a>(raw: *mut bindings::net) -> &'a Self {
+        // SAFETY: By the requirements of this function; the type is transparent.
+        unsafe { &*raw.cast() }
+    }
+
+    /// Returns the C namespace.
+    pub fn as_raw(&self) -> *mut bindings::net {
+        self.0.get()
+    }
+
+    /// Returns the number of the namespace, which no other one has or will have.
+    pub fn cookie(&self) -> u64 {
+        // SAFETY: This is a live namespace.
+        unsafe { bindings::metaroce_net_cookie(self.as_raw()) }
+    }
+}
+
+impl PartialEq for Net {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Net {}
+
+// SAFETY: Namespaces are always reference counted. Whoever has a `&Net` to one that is just being
+// dismantled, in `Operations::exit`, finds a count of zero, and the C code warns and leaves it.
+unsafe impl AlwaysRefCounted for Net {
+    fn inc_ref(&self) {
+        // SAFETY: This is a live namespace.
+        unsafe { bindings::metaroce_net_get(self.as_raw()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller owns a reference.
+        unsafe { bindings::metaroce_net_put(obj.as_ptr().cast()) };
+    }
+}
+
+/// What is to be done for each namespace.
+///
+/// Called for the namespaces there are when it is registered and unregistered, too, and for
+/// several namespaces at once. Process context, may sleep.
+pub trait Operations: 'static {
+    /// The namespace comes into being.
+    fn init(_net: &Net) -> Result {
+        Ok(())
+    }
+
+    /// The namespace goes away; its devices are gone. No reference to it may be taken.
+    fn exit(net: &Net);
+}
+
+/// A registration of [`Operations`].
+///
+/// # Invariants
+///
+/// `ops` is registered as long as this exists.
+#[pin_data(PinnedDrop)]
+pub struct Registration<T: Operations> {
+    #[pin]
+    ops: Opaque<bindings::pernet_operations>,
+    _p: PhantomData<T>,
+}
+
+// SAFETY: Operations may be registered and unregistered on any thread.
+unsafe impl<T: Operations> Send for Registration<T> {}
+
+// SAFETY: There is nothing to do with a shared one.
+unsafe impl<T: Operations> Sync for Registration<T> {}
+
+impl<T: Operations> Registration<T> {
+    /// Registers the operations. Process context.
+    ///
+    /// They are called before those of the protocols and after those of the devices when a
+    /// namespace goes away (`register_pernet_subsys()`).
+    pub fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            ops <- Opaque::try_ffi_init(|slot: *mut bindings::pernet_operations| {
+                // SAFETY: `slot` is valid for writes.
+                unsafe {
+                    slot.write(bindings::pernet_operations {
+                        init: Some(Self::init),
+                        exit: Some(Self::exit),
+                        ..pin_init::zeroed()
+                    })
+                };
+                // INVARIANT: Registered if this succeeds.
+                //
+                // SAFETY: The operations stay where they are until they are unregistered.
+                to_result(unsafe { bindings::register_pernet_subsys(slot) })
+            }),
+            _p: PhantomData,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// `net` must be a namespace that is being set up.
+    unsafe extern "C" fn init(net: *mut bindings::net) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            T::init(unsafe { Net::from_raw(net) })?;
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// `net` must be a namespace that is being dismantled.
+    unsafe extern "C" fn exit(net: *mut bindings::net) {
+        // SAFETY: By the requirements of this function.
+        T::exit(unsafe { Net::from_raw(net) });
+    }
+}
+
+#[pinned_drop]
+impl<T: Operations> PinnedDrop for Registration<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::unregister_pernet_subsys(self.ops.get()) };
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network devices.
+//!
+//! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
+
+use super::{
+    addr::{
+        self,
+        Address, //
+    },
+    namespace::{
+        Net,
+        NetRef, //
+    },
+};
+use core::ptr::NonNull;
+use kernel::{
+    fmt,
+    prelude::*,
+    str::BStr,
+    sync::aref::{
+        ARef,
+        AlwaysRefCounted, //
+    },
+    types::Opaque, //
+};
+
+/// A network device.
+///
+/// # Invariants
+///
+/// A reference to it is to a live `struct net_device`.
+#[repr(transparent)]
+pub struct NetDevice(Opaque<bindings::net_device>);
+
+/// A reference to a network device.
+///
+/// Unregistering a device waits until all such references are dropped: whoever holds one has to
+/// drop it on [`Event::Unregister`](super::notifier::Event::Unregister).
+pub type NetDeviceRef = ARef<NetDevice>;
+
+// SAFETY: Network devices do not depend on the thread they are used from.
+unsafe impl Send for NetDevice {}
+
+// SAFETY: What can be done with a shared one is safe from several threads at once.
+unsafe impl Sync for NetDevice {}
+
+// SAFETY: Network devices are always reference counted.
+unsafe impl AlwaysRefCounted for NetDevice {
+    fn inc_ref(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_hold(self.as_raw()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller owns a reference.
+        unsafe { bindings::metaroce_net_dev_put(obj.as_ptr().cast()) };
+    }
+}
+
+impl NetDevice {
+    /// Borrows a device.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be valid, with a reference that someone holds, for `'a`.
+    pub unsafe fn from_raw<'a>(raw: *mut bindings::net_device) -> &'a Self {
+        // SAFETY: By the requirements of this function; the type is transparent.
+        unsafe { &*raw.cast() }
+    }
+
+    /// Returns the C device.
+    pub fn as_raw(&self) -> *mut bindings::net_device {
+        self.0.get()
+    }
+
+    /// Looks a device up by its number. Any context.
+    pub fn by_index(net: &Net, ifindex: u32) -> Option<NetDeviceRef> {
+        let ifindex = c_int::try_from(ifindex).ok()?;
+        // SAFETY: `net` is a live namespace.
+        let raw = unsafe { bindings::dev_get_by_index(net.as_raw(), ifindex) };
+        // SAFETY: If it is not null, then it is a device with a reference, which goes to the
+        // caller.
+        NonNull::new(raw).map(|raw| unsafe { ARef::from_raw(raw.cast()) })
+    }
+
+    /// Returns the number of the interface in its namespace.
+    pub fn ifindex(&self) -> u32 {
+        // SAFETY: By the type invariant; the member is an aligned word, and a changing value is a
+        // wrong value at worst.
+        let ifindex = unsafe { (&raw const (*self.as_raw()).ifindex).read_volatile() };
+        // CAST: Interface numbers are positive.
+        ifindex as u32
+    }
+
+    /// Returns the MTU.
+    pub fn mtu(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_mtu(self.as_raw()) }
+    }
+
+    /// Returns the name. It can change at any time, so this is for messages.
+    pub fn name(&self) -> Name {
+        // SAFETY: By the type invariant; a name that just changes is a wrong one at worst.
+        Name(unsafe {
+            (&raw const (*self.as_raw()).name)
+                .cast::<[u8; Name::LEN]>()
+                .read_volatile()
+        })
+    }
+
+    /// Returns whether the device is up and has a carrier.
+    pub fn is_up(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_is_up(self.as_raw()) }
+    }
+
+    /// Returns whether this is a loopback device.
+    pub fn is_loopback(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_is_loopback(self.as_raw()) }
+    }
+
+    /// Returns the speed in Mbit/s, if it is known. Process context, the RTNL is not held.
+    pub fn speed(&self) -> Option<u32> {
+        // SAFETY: An FFI call with no additional requirements; the callers promise that it may
+        // sleep and the lock is not held.
+        unsafe { bindings::rtnl_lock() };
+        let speed = self.speed_locked();
+        // SAFETY: The lock was acquired above.
+        unsafe { bindings::rtnl_unlock() };
+        speed
+    }
+
+    /// Returns the speed in Mbit/s, if it is known. The RTNL is held.
+    pub fn speed_locked(&self) -> Option<u32> {
+        // SAFETY: By the type invariant.
+        let speed = unsafe { bindings::metaroce_net_dev_speed(self.as_raw()) };
+        (speed != 0).then_some(speed)
+    }
+
+    /// Returns the namespace, unless it is just going away.
+    pub fn net(&self) -> Option<NetRef> {
+        // SAFETY: By the type invariant.
+        let raw = unsafe { bindings::metaroce_net_dev_net_get(self.as_raw()) };
+        // SAFETY: If it is not null, then it is a namespace with a reference, which goes to the
+        // caller.
+        NonNull::new(raw).map(|raw| unsafe { ARef::from_raw(raw.cast()) })
+    }
+
+    /// Returns the addresses: IPv4 first, then IPv6 but for those that are being probed for
+    /// duplicates. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn addresses(&self) -> Result<KVec<Address>> {
+        let mut max = 8;
+        loop {
+            let mut list = KVec::<bindings::in6_addr>::with_capacity(max, GFP_KERNEL)?;
+            // SAFETY: By the type invariant; `list` has room for `max` addresses.
+            let n = unsafe {
+                bindings::metaroce_net_dev_addresses(self.as_raw(), list.as_mut_ptr(), max)
+            };
+            if n > max {
+                max = n;
+                continue;
+            }
+            // SAFETY: There is room, and the first `n` are written.
+            unsafe { list.inc_len(n) };
+            let mut addresses = KVec::with_capacity(n, GFP_KERNEL)?;
+            for address in &list {
+                addresses.push(addr::from_in6(address), GFP_KERNEL)?;
+            }
+            return Ok(addresses);
+        }
+    }
+}
+
+impl PartialEq for NetDevice {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for NetDevice {}
+
+/// The name of a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Name([u8; Self::LEN]);
+
+impl Name {
+    // CAST: A small constant.
+    const LEN: usize = bindings::IFNAMSIZ as usize;
+
+    /// Returns the name as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        let len = self.0.iter().position(|&b| b == 0).unwrap_or(Self::LEN);
+        self.0.get(..len).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(BStr::from_bytes(self.as_bytes()), f)
+    }
+}
