@@ -136,6 +136,14 @@ impl Opcode {
                 | Opcode::ReadResponse
         )
     }
+
+    /// Whether this is (part of) a request, which a stream may refuse.
+    pub const fn is_request(self) -> bool {
+        !matches!(
+            self,
+            Opcode::Void | Opcode::ReadResponse | Opcode::AtomicResponse | Opcode::Nak
+        )
+    }
 }
 
 impl TxDesc {

@@ -35,7 +35,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     /// a CE mark in the IP header.
     ///
     /// Every [`Rx::New`] is followed by [`Connection::rx_done`] or [`Connection::rx_abort`], after
-    /// the lock was released in between or not. Until then the packet is reported as held.
+    /// the lock was released in between or not. Until then the packet is reported as held, and for
+    /// a request there is room for a NAK: a stream that refuses changes its state, so the refusal
+    /// must not fail afterwards.
     pub fn rx_check(&mut self, now: Instant, h: &DataHeader, flags: PacketFlags, ce: bool) -> Rx {
         let received = Received {
             now,
@@ -45,17 +47,28 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             ack_req: flags.has(PacketFlags::ACK_REQ),
             ce,
         };
+        let request = h.fields.opcode.is_request();
+        let full = self.naks_full();
         let Some(p) = self.path_mut(h.path) else {
             self.stats.bad_path += 1;
             return Rx::Outside;
         };
+        if request && full && p.rx.is_new(h.psn) {
+            self.stats.naks_full += 1;
+            return Rx::Busy;
+        }
         let rx = p.rx.check(&received);
+        if request && rx == Rx::New {
+            p.rx.promise(h.psn);
+            self.promise_nak();
+        }
         self.note_rx(h.path);
         rx
     }
 
     /// Reports what became of a new packet.
     pub fn rx_done(&mut self, path: PathId, psn: Psn, verdict: Verdict) -> Done {
+        self.unpromise(path, psn);
         let done = match verdict {
             Verdict::Accept => Done::Acked,
             Verdict::Refuse(desc) => self.hold(path, psn, desc),
@@ -74,6 +87,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
 
     /// A new packet could not be processed, e.g. for want of memory: the peer will send it again.
     pub fn rx_abort(&mut self, path: PathId, psn: Psn) {
+        self.unpromise(path, psn);
         if let Some(p) = self.path_mut(path) {
             p.rx.abort(psn);
         }

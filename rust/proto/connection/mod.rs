@@ -105,7 +105,8 @@ pub struct Connection<S, P, N> {
 
 impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     /// Makes an idle connection. `paths` holds at least [`Config::paths`] paths; `naks` bounds how
-    /// many refused packets can be held at once (64 is plenty).
+    /// many packets can be held or in processing at once: 256, some 11 KB, are plenty; beyond,
+    /// packets are dropped ([`crate::path::Rx::Busy`]) and come again.
     pub fn new(cfg: Config, paths: P, naks: N) -> Result<Self, ConfigError> {
         if cfg.local_id == 0 {
             return Err(ConfigError::BadId);

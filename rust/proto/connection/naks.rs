@@ -47,6 +47,8 @@ pub(super) struct Naks<N> {
     records: N,
     pending: u32,
     sent: u32,
+    /// Records that packets in processing may yet need.
+    promised: u32,
 }
 
 impl<N: NakStore> Naks<N> {
@@ -56,11 +58,30 @@ impl<N: NakStore> Naks<N> {
             records,
             pending: 0,
             sent: 0,
+            promised: 0,
         }
     }
 }
 
 impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
+    /// Whether all records are in use or promised.
+    pub(super) fn naks_full(&self) -> bool {
+        let used = self.naks.pending + self.naks.sent + self.naks.promised;
+        usize::try_from(used).is_ok_and(|n| n >= self.naks.records.len())
+    }
+
+    /// Sets a record aside for a packet in processing.
+    pub(super) fn promise_nak(&mut self) {
+        self.naks.promised += 1;
+    }
+
+    /// The packet is processed; if it needs the record, it takes it at once.
+    pub(super) fn unpromise(&mut self, path: PathId, psn: Psn) {
+        if self.path_mut(path).is_some_and(|p| p.rx.take_promise(psn)) {
+            self.naks.promised = self.naks.promised.saturating_sub(1);
+        }
+    }
+
     /// Notes a NAK; without room for it the packet is dropped and comes again.
     pub(super) fn hold(&mut self, path: PathId, psn: Psn, desc: TxDesc) -> Done {
         if !self.path(path).is_some_and(|p| p.rx.is_pending(psn)) {
@@ -76,6 +97,10 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     /// Queues a NAK for which no packet is held, e.g. for a Read that failed while it ran. Returns
     /// `false` if there is no room; try again after an ACK.
     pub fn queue_nak(&mut self, desc: TxDesc) -> bool {
+        if self.naks_full() {
+            self.stats.naks_full += 1;
+            return false;
+        }
         self.note_nak(desc, None)
     }
 

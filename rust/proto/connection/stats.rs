@@ -15,7 +15,7 @@ pub struct ConnStats {
     pub bad_path: u64,
     /// NAKs of the connection sent.
     pub naks_sent: u64,
-    /// Refused packets dropped because no NAK could be noted.
+    /// Packets dropped because there was no room for a NAK.
     pub naks_full: u64,
     /// INITs sent.
     pub inits_sent: u64,

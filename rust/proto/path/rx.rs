@@ -18,6 +18,8 @@ pub enum Rx {
     Duplicate,
     /// Not of this path's window: drop it.
     Outside,
+    /// No room to refuse it if need be: drop it, the peer sends it again.
+    Busy,
 }
 
 /// What the path needs to know of a packet that arrived.
@@ -71,6 +73,8 @@ pub struct RxHalf {
     acked: Bits256,
     ce_count: u32,
     newest: Option<Newest>,
+    /// Being processed, with room for a NAK set aside.
+    promised: Bits256,
     /// Arrivals since the last ACK.
     unreported: u32,
     /// An ACK is due at the end of the batch.
@@ -89,6 +93,7 @@ impl RxHalf {
             acked: Bits256::EMPTY,
             ce_count: 0,
             newest: None,
+            promised: Bits256::EMPTY,
             unreported: 0,
             ack_due: false,
             owes: false,
@@ -162,6 +167,25 @@ impl RxHalf {
         self.stats.packets += 1;
         self.ack_due |= self.unreported >= ACK_EVERY;
         Rx::New
+    }
+
+    /// Whether [`RxHalf::check`] would find `psn` new.
+    pub fn is_new(&self, psn: Psn) -> bool {
+        psn.ahead_of(self.cum) < SPAN && !self.seen.get(index(psn))
+    }
+
+    /// Notes that a NAK for the new packet `psn` has a place.
+    pub(crate) fn promise(&mut self, psn: Psn) {
+        self.promised.set(index(psn));
+    }
+
+    /// Gives up the place of a NAK; returns whether there was one.
+    pub(crate) fn take_promise(&mut self, psn: Psn) -> bool {
+        let had = self.is_pending(psn) && self.promised.get(index(psn));
+        if had {
+            self.promised.clear(index(psn));
+        }
+        had
     }
 
     /// A probe arrived: an ACK is due that echoes its stamp.
