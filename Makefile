@@ -10,11 +10,33 @@ JOBS ?= $(shell nproc)
 ENTER := tools/build/enter
 K_OUT := /usr/src/metaroce/linux-build
 # The compilers of the shipped kernel, as in tools/build/prepare.
-KMAKE := make -s -C $(K_OUT) M=$(CURDIR) ARCH=x86 \
+KMAKE = make -s -C $(K_OUT) M=$(CURDIR) ARCH=x86 \
 	CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
 	-j$(JOBS) $(if $(V),V=$(V)) $(if $(WERROR),WERROR=$(WERROR))
 
+# A Debian 13 machine with the headers of KVER needs no build root for modules
+# that it installs; what the VM gets is always for the build root's kernel.
+KVER ?= $(shell uname -r)
+ifneq ($(filter install modules_install,$(MAKECMDGOALS)),)
+NATIVE ?= $(shell tools/build/native --possible $(KVER) && echo y)
+endif
+ENTER_K := $(ENTER)
+ifeq ($(NATIVE),y)
+ENTER_K := env
+K_OUT = $(shell tools/build/native $(KVER))
+endif
+
 Q := $(if $(V),,@)
+
+# KERNEL=debug is for the debug kernel in everything below.
+MODULES := $(BUILD)/module
+ifeq ($(KERNEL),debug)
+export KERNEL
+MODULES := $(BUILD)/debug/module
+ENTER_K := METAROCE_DEBUG=$$(tools/vm/mkdebug) tools/build/enter
+KMAKE := make -s -C /debug M=$(CURDIR) ARCH=x86 LLVM=1 -j$(JOBS) \
+	$(if $(V),V=$(V)) $(if $(WERROR),WERROR=$(WERROR))
+endif
 
 .PHONY: all help modules provider clean
 all: modules provider
@@ -26,11 +48,31 @@ help: ## this list
 ##@ Build
 
 modules: ## metaroce.ko for the stock kernel, in build/module
-	@mkdir -p $(BUILD)/module
-	$(Q)$(ENTER) $(KMAKE) MO=$(BUILD)/module modules
+	@mkdir -p $(MODULES)
+	$(Q)$(ENTER_K) $(KMAKE) MO=$(MODULES) modules
 
 provider: ## the libibverbs provider, in build/libmetaroce
 	$(Q)$(ENTER) make -s -C tools/libmetaroce OUT=$(BUILD)/libmetaroce
+
+##@ Install
+
+.PHONY: install modules_install provider_install
+# The build root's kernel is what is installed for, unless built natively.
+RELEASE = $(if $(filter y,$(NATIVE)),$(KVER),$(shell cat "$$(tools/build/mkroot)/usr/src/metaroce/release"))
+MODDIR = $(DESTDIR)/lib/modules/$(RELEASE)/updates
+LIBDIR := $(DESTDIR)/usr/lib/x86_64-linux-gnu/libibverbs
+
+install: modules_install provider_install ## module and provider, below DESTDIR
+
+modules_install: modules
+	install -d $(MODDIR)
+	install -m 644 $(MODULES)/*.ko $(MODDIR)
+	$(if $(DESTDIR),,depmod -a $(RELEASE))
+
+provider_install: provider
+	install -d $(LIBDIR) $(DESTDIR)/etc/libibverbs.d
+	install -m 644 $(BUILD)/libmetaroce/libmetaroce-rdmav*.so $(LIBDIR)
+	install -m 644 $(BUILD)/libmetaroce/metaroce.driver $(DESTDIR)/etc/libibverbs.d
 
 clean: ## remove what was built, not the cache
 	rm -rf $(BUILD)
@@ -52,7 +94,7 @@ host-tests:
 
 clippy-modules:
 	@mkdir -p $(BUILD)/clippy
-	$(Q)$(ENTER) $(KMAKE) MO=$(BUILD)/clippy CLIPPY=1 WERROR=1 modules
+	$(Q)$(ENTER_K) $(KMAKE) MO=$(BUILD)/clippy CLIPPY=1 WERROR=1 modules
 
 provider-check:
 	$(Q)$(ENTER) make -s -C tools/libmetaroce OUT=$(BUILD)/libmetaroce check
@@ -68,7 +110,7 @@ selftests: modules provider selftests-build ## selftests in the VM; TEST='name â
 
 ##@ Virtual machine
 
-.PHONY: vm demo bench
+.PHONY: vm demo bench debug-kernel
 vm: modules provider ## shell in a VM with module and provider; CMD='â€¦' runs a command
 	$(Q)tools/vm/run $(if $(CMD),'$(subst ','\'',$(CMD))')
 
@@ -77,3 +119,6 @@ demo: modules provider selftests-build ## two hosts in a VM: what MetaRoCE does
 
 bench: modules provider selftests-build ## measure in a VM against rxe and TCP
 	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run 'tools/bench/run.sh $(BENCH)'
+
+debug-kernel: ## build the debug kernel (half an hour), for KERNEL=debug
+	$(Q)tools/vm/mkdebug

@@ -64,7 +64,8 @@ apt_options() {
 # The build root's name holds a hash of what it is made from, so another
 # package list or recipe makes another root and an old one is never patched.
 build_key() {
-	cat "$TOP/tools/build/packages.list" "$TOP/tools/build/prepare" |
+	cat "$TOP/tools/build/packages.list" "$TOP/tools/build/prepare" \
+		"$TOP/tools/build/prepare-kernel" |
 	{ cat; echo "$SUITE $KERNEL_SERIES"; } | sha256sum | cut -c1-12
 }
 
