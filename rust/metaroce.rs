@@ -22,6 +22,9 @@ module! {
 
 #[pin_data]
 struct MetaRoce {
+    /// Tells of the network devices below our devices. Goes first: nobody may hear of a device that
+    /// is just going.
+    watch: Pin<KBox<net::notifier::NetdevNotifier<provider::Watch>>>,
     /// Removes all devices when it is dropped.
     #[pin]
     links: rdma::link::Registration<provider::Device>,
@@ -31,6 +34,7 @@ impl kernel::InPlaceModule for MetaRoce {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             links <- rdma::link::Registration::new(),
+            watch: provider::Watch::start()?,
         })
     }
 }

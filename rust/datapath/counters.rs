@@ -1,28 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The counters of a device.
+//! What the data path counts, and the names under which `rdma statistic` shows it.
 
-use crate::rdma::stats::CounterDesc;
+use kernel::prelude::*;
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
-        /// A counter.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Counter {
-            $($(#[$doc])* $variant,)*
-        }
-
-        /// Descriptions of the counters, in the order of [`Counter`].
-        pub(crate) static DESCS: &[CounterDesc] = &[$(CounterDesc::new($name)),*];
-
-        /// Number of counters.
-        pub(crate) const COUNT: usize = [$(Counter::$variant),*].len();
-    };
-}
-
-counters! {
-    /// Packets sent.
-    TxPackets = c"tx_packets",
-    /// Packets received.
-    RxPackets = c"rx_packets",
-}
+/// Names of the counters, in the order in which
+/// [`Endpoint::counters`](super::endpoint::Endpoint::counters) fills them in.
+pub(crate) const NAMES: [&CStr; 2] = [c"tx_packets", c"rx_packets"];

@@ -6,9 +6,9 @@ use super::{
     limits::MAX_PLANES,
     mr::Mr, //
 };
-use crate::rdma::{
-    umem::Umem,
-    NetDevice, //
+use crate::{
+    net::netdev::NetDevice,
+    rdma::umem::Umem, //
 };
 use kernel::{
     new_mutex,
@@ -60,18 +60,15 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns whether the interface is a plane.
-    pub(crate) fn has_plane(&self, ifindex: u32) -> bool {
-        self.planes.lock().contains(&ifindex)
-    }
-
     /// Stops the use of a plane whose interface goes away. Returns how many are left.
-    #[expect(dead_code)]
     pub(crate) fn remove_plane(&self, ifindex: u32) -> usize {
         let mut planes = self.planes.lock();
         planes.retain(|plane| *plane != ifindex);
         planes.len()
     }
+
+    /// Takes note that a plane's link went up or down.
+    pub(crate) fn set_plane_up(&self, _ifindex: u32, _up: bool) {}
 
     /// Closes the sockets and ends all connections.
     pub(crate) fn shutdown(&self) {}

@@ -32,14 +32,9 @@ bool metaroce_netif_running(const struct net_device *ndev)
 	return netif_running(ndev);
 }
 
-bool metaroce_netif_carrier_ok(const struct net_device *ndev)
+bool metaroce_netdev_is_registered(const struct net_device *ndev)
 {
-	return netif_carrier_ok(ndev);
-}
-
-u32 metaroce_netdev_mtu(const struct net_device *ndev)
-{
-	return READ_ONCE(ndev->mtu);
+	return READ_ONCE(ndev->reg_state) == NETREG_REGISTERED;
 }
 
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata)
@@ -68,11 +63,6 @@ void metaroce_ib_device_guid(struct ib_device *dev,
 	else
 		eth_random_addr(addr);
 	addrconf_addr_eui48((u8 *)&dev->node_guid, addr);
-}
-
-void metaroce_dev_put(struct net_device *ndev)
-{
-	dev_put(ndev);
 }
 
 struct net *metaroce_dev_net(const struct net_device *ndev)

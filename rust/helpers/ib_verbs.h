@@ -12,14 +12,12 @@ bool metaroce_ib_device_try_get(struct ib_device *dev);
 const char *metaroce_ib_device_name(const struct ib_device *dev);
 void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev);
 bool metaroce_netif_running(const struct net_device *ndev);
-bool metaroce_netif_carrier_ok(const struct net_device *ndev);
-u32 metaroce_netdev_mtu(const struct net_device *ndev);
+bool metaroce_netdev_is_registered(const struct net_device *ndev);
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata);
 int metaroce_ib_respond_empty_udata(struct ib_udata *udata);
 struct ib_udata *metaroce_uverbs_driver_udata(struct uverbs_attr_bundle *attrs);
 void metaroce_ib_device_guid(struct ib_device *dev,
 			     const struct net_device *ndev);
-void metaroce_dev_put(struct net_device *ndev);
 struct net *metaroce_dev_net(const struct net_device *ndev);
 struct ib_ucontext *metaroce_udata_to_ucontext(struct ib_udata *udata);
 u64 metaroce_rdma_user_mmap_get_offset(const struct rdma_user_mmap_entry *entry);

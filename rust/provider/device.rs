@@ -3,9 +3,11 @@
 //! Devices.
 
 use super::{
+    counters,
     cq,
     mr,
     pd,
+    planes::Planes,
     port,
     qp,
     quota::Quotas,
@@ -14,7 +16,6 @@ use super::{
 };
 use crate::{
     datapath::{
-        counters,
         endpoint::Endpoint,
         limits, //
     },
@@ -55,23 +56,28 @@ use kernel::{
 };
 
 /// A MetaRoCE device.
+#[pin_data(PinnedDrop)]
 pub(crate) struct Device {
     pub(super) quotas: Arc<Quotas>,
     pub(super) endpoint: Arc<Endpoint>,
+    #[pin]
+    pub(super) planes: Planes,
 }
 
 impl Device {
     /// Makes the data of a device.
-    pub(super) fn new(endpoint: Arc<Endpoint>) -> Result<Self> {
-        Ok(Self {
+    pub(super) fn new(endpoint: Arc<Endpoint>) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,
             endpoint,
+            planes <- Planes::new(),
         })
     }
 }
 
-impl Drop for Device {
-    fn drop(&mut self) {
+#[pinned_drop]
+impl PinnedDrop for Device {
+    fn drop(self: Pin<&mut Self>) {
         // Others may hold on to the endpoint for a while, but it is to do nothing any more.
         self.endpoint.shutdown();
     }
@@ -89,7 +95,9 @@ impl Operations for Device {
 
     const DRIVER_ID: u32 = bindings::METAROCE_DRIVER_ID;
     const UVERBS_ABI_VERSION: u32 = bindings::METAROCE_ABI_VERSION;
-    const COUNTERS: &'static [CounterDesc] = counters::DESCS;
+    // A device of several planes is up as long as one of them is.
+    const REPORTS_PORT_EVENTS: bool = true;
+    const COUNTERS: &'static [CounterDesc] = &counters::DESCS;
 
     fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
         let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
@@ -215,7 +223,7 @@ impl Operations for Device {
     }
 
     fn counters(dev: &rdma::Device<Self>, values: &mut [u64]) {
-        dev.endpoint.counters(values);
+        counters::fill(dev, values);
     }
 
     fn fill_qp(qp: &rdma::Qp<Self>, attributes: &mut Attributes<'_>) -> Result {

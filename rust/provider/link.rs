@@ -1,25 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rdma link add NAME type metaroce netdev NETDEV`.
+//! How devices come and go: `rdma link add NAME type metaroce netdev NETDEV`, and what happens to
+//! the network devices below them.
 //!
-//! Adding a link that is there already, with another network device, adds that as a plane.
+//! Adding a link that is there already, with another network device, adds that as a plane. A
+//! device that has lost its last plane is unregistered.
+//!
+//! Locks: ib_core's, then the one that serialises additions, then the RTNL (not taken here, but
+//! held during notifications), then the list of devices, then the planes of a device.
 
-use super::Device;
+use super::{
+    planes::Left,
+    Device, //
+};
 use crate::{
     datapath::endpoint::Endpoint,
+    net::{
+        netdev::NetDevice,
+        notifier::{
+            self,
+            Event,
+            NetdevNotifier, //
+        }, //
+    },
     rdma::{
+        self,
         device::{
             Description,
             DeviceRef,
+            PortEvent,
             UnregisteredDevice, //
         },
-        link::LinkType,
-        NetDevice, //
+        link::LinkType, //
     }, //
 };
 use kernel::{
     cpu,
-    prelude::*, //
+    impl_has_work,
+    new_work,
+    prelude::*,
+    sync::Arc,
+    workqueue::{
+        Work,
+        WorkItem, //
+    }, //
 };
 
 impl LinkType for Device {
@@ -29,25 +53,146 @@ impl LinkType for Device {
         if !ndev.is_ethernet() {
             return Err(EINVAL);
         }
-        // CAST: A small constant.
-        let port = bindings::METAROCE_DEFAULT_UDP_PORT as u16;
-        let ifindex = ndev.ifindex();
-
-        let of_name =
-            |dev: &crate::rdma::Device<Self>| dev.has_name(name) && dev.is_visible_from(ndev);
-        if let Some(dev) = DeviceRef::<Self>::find(of_name) {
-            return dev.endpoint.add_plane(ndev);
-        }
-        let over_ndev = |dev: &crate::rdma::Device<Self>| dev.endpoint.has_plane(ifindex);
-        if DeviceRef::<Self>::find(over_ndev).is_some() {
+        if DeviceRef::<Self>::find(|dev| dev.planes.has(ndev)).is_some() {
             return Err(EEXIST);
         }
+        let named = |dev: &rdma::Device<Self>| dev.has_name(name) && dev.is_visible_from(ndev);
+        match DeviceRef::<Self>::find(named) {
+            Some(dev) => add_plane(&dev, ndev)?,
+            None => add_device(name, ndev)?,
+        }
+        // From here on a notification about the network device finds the plane. If it came
+        // before, it is made up for.
+        if !ndev.is_registered() {
+            lose(ndev);
+            return Err(ENODEV);
+        }
+        Ok(())
+    }
+}
 
-        let desc = Description {
-            node_desc: c"MetaRoCE",
-            num_comp_vectors: cpu::nr_cpu_ids(),
-        };
-        let data = Device::new(Endpoint::new(ndev, port)?)?;
-        UnregisteredDevice::new(ndev, &desc, data)?.register(name)
+/// Makes and registers a device.
+fn add_device(name: &CStr, ndev: &NetDevice) -> Result {
+    // CAST: A small constant.
+    let port = bindings::METAROCE_DEFAULT_UDP_PORT as u16;
+    let endpoint = Endpoint::new(ndev, port)?;
+    let desc = Description {
+        node_desc: c"MetaRoCE",
+        num_comp_vectors: cpu::nr_cpu_ids(),
+    };
+    let dev = UnregisteredDevice::new(ndev, &desc, Device::new(endpoint))?;
+    dev.planes.add(ndev)?;
+    // Nobody wants to be told of the initial state.
+    dev.planes.take_change();
+    dev.register(name)
+}
+
+/// Adds a plane to a device.
+fn add_plane(dev: &rdma::Device<Device>, ndev: &NetDevice) -> Result {
+    // All planes are in one namespace, that of the first.
+    if dev.netdev().is_none_or(|first| first.net() != ndev.net()) {
+        return Err(EXDEV);
+    }
+    dev.planes.add(ndev)?;
+    dev.endpoint
+        .add_plane(ndev)
+        .inspect_err(|_| drop(dev.planes.remove(ndev)))?;
+    report_state(dev);
+    Ok(())
+}
+
+/// Takes a network device that goes away out of the device that it is a plane of.
+fn lose(ndev: &NetDevice) {
+    let Some(dev) = DeviceRef::<Device>::find(|dev| dev.planes.has(ndev)) else {
+        return;
+    };
+    dev.endpoint.remove_plane(ndev.ifindex());
+    match dev.planes.remove(ndev) {
+        Left::Same => report_state(&dev),
+        Left::Primary(next) => {
+            // Cannot fail with a port that there is.
+            let _ = dev.set_netdev(Some(&next));
+            report_state(&dev);
+            Rescan::queue(dev);
+        }
+        Left::None => {
+            let _ = dev.set_netdev(None);
+            // The sockets must not outlive the namespace, which may go next.
+            dev.endpoint.shutdown();
+            dev.unregister_queued();
+        }
+    }
+}
+
+/// Reports the port's state if it has changed.
+fn report_state(dev: &rdma::Device<Device>) {
+    match dev.planes.take_change() {
+        Some(true) => dev.report(PortEvent::Active),
+        Some(false) => dev.report(PortEvent::Error),
+        None => {}
+    }
+}
+
+/// Gives the port the GIDs of its new network device, where the RTNL is not held.
+#[pin_data]
+struct Rescan {
+    dev: DeviceRef<Device>,
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Rescan { self.work }
+}
+
+impl Rescan {
+    /// If there is no memory, the GIDs come with the next change of an address.
+    fn queue(dev: DeviceRef<Device>) {
+        let rescan = Arc::pin_init(
+            pin_init!(Self {
+                dev,
+                work <- new_work!("Rescan::work"),
+            }),
+            GFP_KERNEL,
+        );
+        if let Ok(rescan) = rescan {
+            let _ = rdma::work::queue().enqueue(rescan);
+        }
+    }
+}
+
+impl WorkItem for Rescan {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.dev.rescan_gids();
+    }
+}
+
+/// Watches the network devices.
+pub(crate) struct Watch;
+
+impl Watch {
+    /// Starts to watch.
+    pub(crate) fn start() -> Result<Pin<KBox<NetdevNotifier<Self>>>> {
+        NetdevNotifier::new(Arc::new(Self, GFP_KERNEL)?)
+    }
+}
+
+impl notifier::Callback for Watch {
+    fn event(&self, event: Event, ndev: &NetDevice) {
+        match event {
+            Event::Unregister => lose(ndev),
+            Event::Up | Event::Down | Event::Change => {
+                let plane = DeviceRef::<Device>::find(|dev| dev.planes.has(ndev));
+                if let Some(dev) = plane {
+                    dev.endpoint.set_plane_up(ndev.ifindex(), ndev.is_up());
+                    report_state(&dev);
+                }
+            }
+            // ib_core follows the addresses, the MTU is asked for when it is wanted, and nobody
+            // remembers names.
+            _ => {}
+        }
     }
 }

@@ -5,15 +5,20 @@
 //! Here requests are checked and their resources made; how a device carries work out is the
 //! business of [`crate::datapath`].
 
+mod counters;
 mod cq;
 mod device;
 mod link;
 mod mr;
 mod pd;
+mod planes;
 mod port;
 mod qp;
 mod quota;
 mod restrack;
 mod ucontext;
 
-pub(crate) use device::Device;
+pub(crate) use self::{
+    device::Device,
+    link::Watch, //
+};

@@ -12,8 +12,7 @@ use crate::{
             PhysicalState,
             PortAttr,
             PortState, //
-        },
-        NetDevice, //
+        }, //
     },
 };
 use kernel::prelude::*;
@@ -27,14 +26,17 @@ const GIDS: u16 = 255;
 /// Largest path MTU, however large packets the network takes.
 pub(super) const MAX_MTU: Mtu = Mtu::Mtu4096;
 
-/// Says in what state the port is.
+/// Says in what state the port is: up if any plane is, in all else that of the primary plane.
 pub(super) fn query(dev: &rdma::Device<Device>) -> Result<PortAttr> {
-    // The primary may be gone just now: the port is down, but it is still there.
-    let (state, phys_state, active_mtu) = dev.with_netdev(state).unwrap_or((
-        PortState::Down,
-        PhysicalState::Disabled,
-        Mtu::default(),
-    ));
+    let ndev = dev.netdev();
+    let (state, phys_state) = if dev.planes.is_active() {
+        (PortState::Active, PhysicalState::LinkUp)
+    } else if ndev.as_ref().is_some_and(|ndev| ndev.is_running()) {
+        (PortState::Down, PhysicalState::Polling)
+    } else {
+        (PortState::Down, PhysicalState::Disabled)
+    };
+    let mtu = ndev.as_ref().map_or(0, |ndev| ndev.mtu());
     let (active_width, active_speed) = dev.eth_speed().unwrap_or((
         // CAST: Small constants.
         bindings::ib_port_width_IB_WIDTH_1X as u8,
@@ -44,7 +46,7 @@ pub(super) fn query(dev: &rdma::Device<Device>) -> Result<PortAttr> {
         state,
         phys_state,
         max_mtu: MAX_MTU,
-        active_mtu,
+        active_mtu: Mtu::fitting(mtu.saturating_sub(limits::HEADERS)).min(MAX_MTU),
         gid_tbl_len: GIDS,
         pkey_tbl_len: PKEYS,
         max_msg_sz: limits::MAX_MSG_SIZE,
@@ -52,14 +54,4 @@ pub(super) fn query(dev: &rdma::Device<Device>) -> Result<PortAttr> {
         active_width,
         active_speed,
     })
-}
-
-fn state(ndev: &NetDevice) -> (PortState, PhysicalState, Mtu) {
-    let (state, phys_state) = match (ndev.is_running(), ndev.has_carrier()) {
-        (true, true) => (PortState::Active, PhysicalState::LinkUp),
-        (true, false) => (PortState::Down, PhysicalState::Polling),
-        (false, _) => (PortState::Down, PhysicalState::Disabled),
-    };
-    let payload = ndev.mtu().saturating_sub(limits::HEADERS);
-    (state, phys_state, Mtu::fitting(payload).min(MAX_MTU))
 }

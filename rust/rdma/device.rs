@@ -10,6 +10,10 @@ use core::{
     ptr::NonNull, //
 };
 
+use crate::net::netdev::{
+    NetDevice,
+    NetDeviceRef, //
+};
 use kernel::{
     error::to_result,
     prelude::*,
@@ -17,7 +21,6 @@ use kernel::{
 };
 
 use super::{
-    netdev::NetDevice,
     ops::{
         Operations,
         VTable, //
@@ -131,18 +134,22 @@ impl<T: Operations> Device<T> {
         to_result(unsafe { bindings::ib_device_set_netdev(self.as_raw(), ndev, PORT) })
     }
 
-    /// Calls `f` with the network device of the port, if there is one.
-    pub fn with_netdev<R>(&self, f: impl FnOnce(&NetDevice) -> R) -> Option<R> {
+    /// Returns the network device of the port, if there is one.
+    pub fn netdev(&self) -> Option<NetDeviceRef> {
         // SAFETY: By the type invariant.
         let ndev = unsafe { bindings::ib_device_get_netdev(self.as_raw(), PORT) };
-        if ndev.is_null() {
-            return None;
-        }
-        // SAFETY: The callee took a reference for this.
-        let result = f(unsafe { NetDevice::from_raw(ndev) });
-        // SAFETY: Gives up the reference of above.
-        unsafe { bindings::metaroce_dev_put(ndev) };
-        Some(result)
+        // SAFETY: If it is not null, then it is a device with a reference, which goes to the
+        // caller.
+        NonNull::new(ndev).map(|ndev| unsafe { NetDeviceRef::from_raw(ndev.cast()) })
+    }
+
+    /// Makes the GIDs of the port those of its network device's addresses.
+    ///
+    /// ib_core follows the addresses by itself, but not the change of the network device. Must
+    /// not be called with the RTNL held.
+    pub fn rescan_gids(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::rdma_roce_rescan_port(self.as_raw(), PORT) };
     }
 
     /// Returns the node's GUID, in network byte order.
@@ -189,6 +196,12 @@ pub enum PortEvent {
     /// The port's GIDs changed.
     GidChange = bindings::ib_event_type_IB_EVENT_GID_CHANGE,
 }
+
+// SAFETY: Devices do not depend on the thread they are used from, and are `Send` and `Sync`.
+unsafe impl<T: Operations> Send for DeviceRef<T> {}
+
+// SAFETY: As above.
+unsafe impl<T: Operations> Sync for DeviceRef<T> {}
 
 /// What a device is allocated with.
 pub struct Description<'a> {

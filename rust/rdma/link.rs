@@ -9,6 +9,7 @@ use core::marker::{
     PhantomPinned, //
 };
 
+use crate::net::netdev::NetDevice;
 use kernel::{
     error::from_result,
     prelude::*,
@@ -24,9 +25,8 @@ use super::{
         self,
         DEVICES, //
     },
-    netdev::NetDevice,
     ops::Operations,
-    umem, //
+    work, //
 };
 
 kernel::sync::global_lock! {
@@ -51,7 +51,7 @@ pub trait LinkType: Operations {
 
 /// The registration of a link type.
 ///
-/// Dropping it removes all devices of the driver. A module can register one link type, once.
+/// Dropping it removes all devices of the driver, and waits for its work. A module can register one link type, once.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: LinkType> {
     /// # Invariants
@@ -127,6 +127,6 @@ impl<T: LinkType> PinnedDrop for Registration<T> {
         device::unregister_all::<T>();
         // The list is empty, but would keep its memory.
         *DEVICES.lock() = KVec::new();
-        umem::flush();
+        work::flush();
     }
 }

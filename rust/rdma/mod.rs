@@ -15,7 +15,7 @@ pub mod event;
 pub mod gid;
 pub mod link;
 pub mod mmap;
-pub mod netdev;
+mod netdev;
 pub mod object;
 pub mod ops;
 pub mod qp;
@@ -23,6 +23,7 @@ pub mod restrack;
 pub mod stats;
 pub mod udata;
 pub mod umem;
+pub mod work;
 
 pub use self::{
     device::{
@@ -30,7 +31,6 @@ pub use self::{
         DeviceRef,
         UnregisteredDevice, //
     },
-    netdev::NetDevice,
     object::{
         Cq,
         Mr,

@@ -142,6 +142,10 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Version of the ABI with the user-space part.
     const UVERBS_ABI_VERSION: u32;
 
+    /// Whether the driver reports by itself when the port goes up and down, see
+    /// [`Device::report`]; otherwise ib_core does so when its network device does.
+    const REPORTS_PORT_EVENTS: bool = false;
+
     /// The counters of the port.
     const COUNTERS: &'static [CounterDesc];
 
@@ -247,6 +251,11 @@ impl<T: Operations> VTable<T> {
         query_pkey: Some(Self::query_pkey),
         get_dev_fw_str: if T::HAS_FW_STR {
             Some(Self::get_dev_fw_str)
+        } else {
+            None
+        },
+        report_port_event: if T::REPORTS_PORT_EVENTS {
+            Some(Self::report_port_event)
         } else {
             None
         },
@@ -440,6 +449,17 @@ impl<T: Operations> VTable<T> {
             core::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), n);
             *to.add(n) = 0;
         }
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core.
+    unsafe extern "C" fn report_port_event(
+        _dev: *mut bindings::ib_device,
+        _ndev: *mut bindings::net_device,
+        _event: c_ulong,
+    ) {
+        // The driver does it.
     }
 
     /// # Safety

@@ -27,6 +27,17 @@ impl CounterDesc {
         })
     }
 
+    /// Describes the counters `names`.
+    pub const fn list<const N: usize>(names: &[&'static CStr; N]) -> [Self; N] {
+        let mut list = [const { Self::new(c"") }; N];
+        let mut i = 0;
+        while i < N {
+            list[i] = Self::new(names[i]);
+            i += 1;
+        }
+        list
+    }
+
     /// Allocates ib_core's structure for counters.
     ///
     /// Returns null for lack of memory, as ib_core wants it.

@@ -34,7 +34,8 @@ use super::{
 pub struct UserData<'a, T: Operations> {
     raw: NonNull<bindings::ib_udata>,
     has_context: bool,
-    _request: PhantomData<(&'a mut bindings::ib_udata, fn() -> T)>,
+    _request: PhantomData<&'a mut bindings::ib_udata>,
+    _driver: PhantomData<T>,
 }
 
 impl<'a, T: Operations> UserData<'a, T> {
@@ -51,6 +52,7 @@ impl<'a, T: Operations> UserData<'a, T> {
             raw,
             has_context: true,
             _request: PhantomData,
+            _driver: PhantomData,
         })
     }
 

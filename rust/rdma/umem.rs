@@ -16,7 +16,6 @@ use kernel::{
     },
     prelude::*,
     workqueue::{
-        Queue,
         Work,
         WorkItem, //
     }, //
@@ -24,7 +23,8 @@ use kernel::{
 
 use super::{
     device::Device,
-    ops::Operations, //
+    ops::Operations,
+    work, //
 };
 
 /// A pinned range of user memory.
@@ -32,7 +32,7 @@ use super::{
 /// The process can change the memory at any time, and so can every other user of the range: all
 /// access is by copies and atomic operations, never by references.
 ///
-/// Dropping it unpins the pages, by a worker if the context cannot sleep. See [`flush`].
+/// Dropping it unpins the pages, by a worker if the context cannot sleep.
 pub struct Umem {
     pinned: Option<Pin<KBox<Pinned>>>,
     /// One entry a page, from the one that contains the first byte.
@@ -353,19 +353,7 @@ impl Drop for Umem {
         if unsafe { bindings::metaroce_may_sleep() } {
             drop(pinned);
         } else {
-            // SAFETY: ib_core's workqueue exists as long as ib_core, which this module depends
-            // on.
-            let queue = unsafe { Queue::from_raw(bindings::ib_wq.cast()) };
-            queue.enqueue(pinned);
+            work::queue().enqueue(pinned);
         }
     }
-}
-
-/// Waits until the memory of every [`Umem`] dropped so far is unpinned.
-///
-/// A module that used one calls this before it goes away.
-pub fn flush() {
-    // SAFETY: There is no requirement but a context that can sleep, without which `might_sleep()`
-    // complains.
-    unsafe { bindings::metaroce_flush_ib_wq() };
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Planes: the network devices that an RDMA device uses.
+
+use crate::{
+    datapath::limits::MAX_PLANES,
+    net::netdev::{
+        NetDevice,
+        NetDeviceRef, //
+    }, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::Mutex, //
+};
+
+/// The planes of a device. The first is the primary one: it is the port's network device, whose
+/// addresses are the GIDs.
+#[pin_data]
+pub(super) struct Planes {
+    #[pin]
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    list: KVec<NetDeviceRef>,
+    /// Whether the port was up when that was last reported.
+    active: bool,
+}
+
+/// What is left after the loss of a plane.
+pub(super) enum Left {
+    /// The others, of which the primary one is the same as before.
+    Same,
+    /// The others, with this one as the new primary.
+    Primary(NetDeviceRef),
+    /// None.
+    None,
+}
+
+impl Planes {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            inner <- new_mutex!(Inner {
+                list: KVec::new(),
+                active: false,
+            }),
+        })
+    }
+
+    /// Adds a plane, the first as the primary one.
+    ///
+    /// Errors: `EEXIST` if it is there, `ENOSPC` if there are as many as there may be.
+    pub(super) fn add(&self, ndev: &NetDevice) -> Result {
+        let mut inner = self.inner.lock();
+        if inner.has(ndev) {
+            return Err(EEXIST);
+        }
+        if inner.list.len() >= MAX_PLANES {
+            return Err(ENOSPC);
+        }
+        inner.list.push(ndev.into(), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Removes a plane, if it is one.
+    pub(super) fn remove(&self, ndev: &NetDevice) -> Left {
+        let mut inner = self.inner.lock();
+        let was_primary = inner.list.first().is_some_and(|first| **first == *ndev);
+        inner.list.retain(|plane| **plane != *ndev);
+        match inner.list.first() {
+            None => Left::None,
+            Some(first) if was_primary => Left::Primary(first.clone()),
+            Some(_) => Left::Same,
+        }
+    }
+
+    /// Returns whether a network device is a plane.
+    pub(super) fn has(&self, ndev: &NetDevice) -> bool {
+        self.inner.lock().has(ndev)
+    }
+
+    /// Returns whether any plane is up.
+    pub(super) fn is_active(&self) -> bool {
+        self.inner.lock().is_active()
+    }
+
+    /// Returns whether any plane is up, if that has changed since it was last asked for.
+    pub(super) fn take_change(&self) -> Option<bool> {
+        let mut inner = self.inner.lock();
+        let active = inner.is_active();
+        (core::mem::replace(&mut inner.active, active) != active).then_some(active)
+    }
+}
+
+impl Inner {
+    fn has(&self, ndev: &NetDevice) -> bool {
+        self.list.iter().any(|plane| **plane == *ndev)
+    }
+
+    fn is_active(&self) -> bool {
+        self.list.iter().any(|plane| plane.is_up())
+    }
+}
