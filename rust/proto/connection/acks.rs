@@ -17,7 +17,8 @@ use crate::wire::{
 pub enum Verdict {
     /// Placed, or discarded on purpose.
     Accept,
-    /// Refused: the packet stays unacknowledged until the peer has this NAK.
+    /// Refused: the packet stays unacknowledged until the peer has this NAK. Only requests can be
+    /// refused; for anything else this is the same as [`Verdict::Accept`].
     Refuse(TxDesc),
 }
 
@@ -68,10 +69,10 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
 
     /// Reports what became of a new packet.
     pub fn rx_done(&mut self, path: PathId, psn: Psn, verdict: Verdict) -> Done {
-        self.unpromise(path, psn);
+        let request = self.unpromise(path, psn);
         let done = match verdict {
-            Verdict::Accept => Done::Acked,
-            Verdict::Refuse(desc) => self.hold(path, psn, desc),
+            Verdict::Refuse(desc) if request => self.hold(path, psn, desc),
+            _ => Done::Acked,
         };
         let Some(p) = self.path_mut(path) else {
             return Done::Dropped;

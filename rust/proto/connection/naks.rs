@@ -75,11 +75,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.naks.promised += 1;
     }
 
-    /// The packet is processed; if it needs the record, it takes it at once.
-    pub(super) fn unpromise(&mut self, path: PathId, psn: Psn) {
-        if self.path_mut(path).is_some_and(|p| p.rx.take_promise(psn)) {
+    /// The packet is processed; if it needs the record, it takes it at once. Returns whether it had
+    /// one.
+    pub(super) fn unpromise(&mut self, path: PathId, psn: Psn) -> bool {
+        let had = self.path_mut(path).is_some_and(|p| p.rx.take_promise(psn));
+        if had {
             self.naks.promised = self.naks.promised.saturating_sub(1);
         }
+        had
     }
 
     /// Notes a NAK; without room for it the packet is dropped and comes again.
