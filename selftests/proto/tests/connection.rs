@@ -12,8 +12,9 @@ use proto::packet::{DataFields, NakCode, Opcode, Qpn, TxDesc};
 use proto::psn::Msn;
 use proto::stream::Nak;
 use proto::time::{Duration, Instant};
+use sim::endpoint::{App, Taken};
 use sim::net::Plane;
-use sim::{connection, intro, planes, seeds, App, Endpoint, Rng, Sim, Taken, Trouble};
+use sim::{connection, intro, planes, seeds, Endpoint, Rng, Sim, Trouble};
 
 /// Sends numbered packets, and keeps account of those that the peer sends.
 struct Counter {

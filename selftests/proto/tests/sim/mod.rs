@@ -5,6 +5,7 @@
 #![allow(dead_code)] // Every test binary uses a part of it.
 
 pub mod endpoint;
+pub mod host;
 pub mod net;
 pub mod rng;
 
@@ -12,7 +13,7 @@ use proto::connection::Intro;
 use proto::packet::Qpn;
 use proto::wire::{Gid, Plane, PlaneList};
 
-pub use endpoint::{connection, App, Conn, Endpoint, Taken, Trouble};
+pub use endpoint::{connection, Conn, Endpoint, Trouble};
 pub use net::Sim;
 pub use rng::{seeds, Rng};
 

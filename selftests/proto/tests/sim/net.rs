@@ -108,11 +108,10 @@ impl Sim {
             self.dropped += 1;
             return;
         }
-        if plane.rate > 0 {
-            // Frame overhead as on Ethernet.
-            sent += (bytes.len() as u64 + 66) * 8 / plane.rate;
-            *free = sent;
-        }
+        // Frame overhead as on Ethernet.
+        let bits = (bytes.len() as u64 + 66) * 8;
+        sent += bits.checked_div(plane.rate).unwrap_or(0);
+        *free = sent;
         if plane.dead || self.rng.chance(plane.loss) {
             self.dropped += 1;
             return;
