@@ -52,8 +52,17 @@ use crate::{
 use kernel::{
     page::PAGE_SIZE,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            ordering::Full,
+            Atomic, //
+        },
+        Arc, //
+    }, //
 };
+
+/// There is no vendor: an identifier of the locally administered ones.
+const VENDOR_ID: u32 = 0x02_4d52;
 
 /// A MetaRoCE device.
 #[pin_data(PinnedDrop)]
@@ -62,6 +71,7 @@ pub(crate) struct Device {
     pub(super) endpoint: Arc<Endpoint>,
     #[pin]
     pub(super) planes: Planes,
+    is_shut_down: Atomic<bool>,
 }
 
 impl Device {
@@ -71,15 +81,25 @@ impl Device {
             quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,
             endpoint,
             planes <- Planes::new(),
+            is_shut_down: Atomic::new(false),
         })
+    }
+}
+
+impl Device {
+    /// Ends all traffic. Others may hold on to the endpoint for a while, but it does nothing any
+    /// more.
+    pub(super) fn shut_down(&self) {
+        if !self.is_shut_down.xchg(true, Full) {
+            self.endpoint.shutdown();
+        }
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for Device {
     fn drop(self: Pin<&mut Self>) {
-        // Others may hold on to the endpoint for a while, but it is to do nothing any more.
-        self.endpoint.shutdown();
+        self.shut_down();
     }
 }
 
@@ -109,7 +129,7 @@ impl Operations for Device {
             max_mr_size: limits::MAX_MR_SIZE,
             // CAST: `u64` has at least the bits of `usize`.
             page_size_cap: PAGE_SIZE as u64,
-            vendor_id: 0,
+            vendor_id: VENDOR_ID,
             vendor_part_id: 0,
             hw_ver: 0,
             max_qp: limits::MAX_QP,

@@ -118,7 +118,7 @@ fn lose(ndev: &NetDevice) {
         Left::None => {
             let _ = dev.set_netdev(None);
             // The sockets must not outlive the namespace, which may go next.
-            dev.endpoint.shutdown();
+            dev.shut_down();
             dev.unregister_queued();
         }
     }
