@@ -23,7 +23,7 @@ endif
 ENTER_K := $(ENTER)
 ifeq ($(NATIVE),y)
 ENTER_K := env
-K_OUT = $(shell tools/build/native $(KVER))
+K_OUT = $(or $(shell tools/build/native $(KVER)),$(error no tree to build against))
 endif
 
 Q := $(if $(V),,@)
