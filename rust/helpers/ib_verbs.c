@@ -27,16 +27,6 @@ void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev)
 	ib_mark_name_assigned_by_user(dev);
 }
 
-bool metaroce_netif_running(const struct net_device *ndev)
-{
-	return netif_running(ndev);
-}
-
-bool metaroce_netdev_is_registered(const struct net_device *ndev)
-{
-	return READ_ONCE(ndev->reg_state) == NETREG_REGISTERED;
-}
-
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata)
 {
 	return ib_is_udata_in_empty(udata);

@@ -11,8 +11,6 @@ struct uverbs_attr_bundle;
 bool metaroce_ib_device_try_get(struct ib_device *dev);
 const char *metaroce_ib_device_name(const struct ib_device *dev);
 void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev);
-bool metaroce_netif_running(const struct net_device *ndev);
-bool metaroce_netdev_is_registered(const struct net_device *ndev);
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata);
 int metaroce_ib_respond_empty_udata(struct ib_udata *udata);
 struct ib_udata *metaroce_uverbs_driver_udata(struct uverbs_attr_bundle *attrs);

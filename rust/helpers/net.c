@@ -63,9 +63,19 @@ u32 metaroce_net_dev_mtu(const struct net_device *dev)
 	return READ_ONCE(dev->mtu);
 }
 
-bool metaroce_net_dev_is_up(const struct net_device *dev)
+bool metaroce_net_dev_is_registered(const struct net_device *dev)
 {
-	return netif_running(dev) && netif_carrier_ok(dev);
+	return READ_ONCE(dev->reg_state) == NETREG_REGISTERED;
+}
+
+bool metaroce_net_dev_is_running(const struct net_device *dev)
+{
+	return netif_running(dev);
+}
+
+bool metaroce_net_dev_has_carrier(const struct net_device *dev)
+{
+	return netif_carrier_ok(dev);
 }
 
 bool metaroce_net_dev_is_loopback(const struct net_device *dev)

@@ -24,7 +24,9 @@ void metaroce_net_dev_hold(struct net_device *dev);
 void metaroce_net_dev_put(struct net_device *dev);
 struct net *metaroce_net_dev_net_get(const struct net_device *dev);
 u32 metaroce_net_dev_mtu(const struct net_device *dev);
-bool metaroce_net_dev_is_up(const struct net_device *dev);
+bool metaroce_net_dev_is_registered(const struct net_device *dev);
+bool metaroce_net_dev_is_running(const struct net_device *dev);
+bool metaroce_net_dev_has_carrier(const struct net_device *dev);
 bool metaroce_net_dev_is_loopback(const struct net_device *dev);
 u32 metaroce_net_dev_speed(struct net_device *dev);
 size_t metaroce_net_dev_addresses(const struct net_device *dev,

@@ -50,6 +50,12 @@ impl Net {
         unsafe { &*raw.cast() }
     }
 
+    /// Returns the namespace that is there from the beginning.
+    pub fn init_net() -> &'static Self {
+        // SAFETY: That namespace is a C global, and never goes away.
+        unsafe { Self::from_raw(&raw mut bindings::init_net) }
+    }
+
     /// Returns the C namespace.
     pub fn as_raw(&self) -> *mut bindings::net {
         self.0.get()

@@ -110,10 +110,34 @@ impl NetDevice {
         })
     }
 
+    /// Returns whether the device is up.
+    pub fn is_running(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_is_running(self.as_raw()) }
+    }
+
+    /// Returns whether there is a carrier.
+    pub fn has_carrier(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_has_carrier(self.as_raw()) }
+    }
+
     /// Returns whether the device is up and has a carrier.
     pub fn is_up(&self) -> bool {
+        self.is_running() && self.has_carrier()
+    }
+
+    /// Returns whether the device is registered and not going away.
+    pub fn is_registered(&self) -> bool {
         // SAFETY: By the type invariant.
-        unsafe { bindings::metaroce_net_dev_is_up(self.as_raw()) }
+        unsafe { bindings::metaroce_net_dev_is_registered(self.as_raw()) }
+    }
+
+    /// Returns whether this is an Ethernet.
+    pub fn is_ethernet(&self) -> bool {
+        // SAFETY: By the type invariant; the member does not change.
+        let kind = unsafe { (*self.as_raw()).type_ };
+        u32::from(kind) == bindings::ARPHRD_ETHER
     }
 
     /// Returns whether this is a loopback device.

@@ -58,6 +58,14 @@ impl PageRef<'_> {
     }
 }
 
+impl<'a> From<&'a Page> for PageRef<'a> {
+    fn from(page: &'a Page) -> Self {
+        let raw = page.as_ptr().cast();
+        // SAFETY: A `Page` owns the page, so it is not null and stays as long as the borrow.
+        unsafe { Self::from_raw(NonNull::new_unchecked(raw)) }
+    }
+}
+
 /// Returns whether `len` bytes at `offset` lie in one page.
 pub(super) fn in_page(offset: usize, len: usize) -> bool {
     offset.checked_add(len).is_some_and(|end| end <= PAGE_SIZE)

@@ -15,7 +15,6 @@ pub mod event;
 pub mod gid;
 pub mod link;
 pub mod mmap;
-mod netdev;
 pub mod object;
 pub mod ops;
 pub mod qp;
