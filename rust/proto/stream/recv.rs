@@ -321,7 +321,8 @@ where
         self.resp_offset = 0;
     }
 
-    /// Whether the stream takes requests.
+    /// Whether the stream takes requests. If it does not, [`on_packet`](Self::on_packet) still knows
+    /// best what to answer.
     pub fn is_ready(&self) -> bool {
         self.ready
     }
@@ -346,11 +347,20 @@ where
             Place::Beyond if self.ready => return Verdict::Refuse(Refusal::InvalidRequest),
             Place::Beyond => return Verdict::Refuse(Refusal::NotReady),
         }
+        if let Some(why) = self.refusal_of(f) {
+            return Verdict::Refuse(why);
+        }
         if self.is_stale(f) {
             return Verdict::Discard;
         }
         if !self.ready {
-            return Verdict::Refuse(Refusal::NotReady);
+            return match self.fatal {
+                // The peer has gone back for another reason, and took the NAK for an echo.
+                Some(fatal) if fatal.msn == f.msn => Verdict::Refuse(fatal.why),
+                // It cannot complete, and there is no need to tell why.
+                Some(fatal) if fatal.msn.before(f.msn) => Verdict::Discard,
+                _ => Verdict::Refuse(Refusal::NotReady),
+            };
         }
         match self.judge(f, payload_len, recv_posted) {
             Ok(target) => Verdict::Place(target),
@@ -506,6 +516,9 @@ where
 
     /// Refuses a packet: returns the NAK to be sent while the packet's PSN is held, or `None` if the
     /// packet has become stale meanwhile and is to be acknowledged.
+    ///
+    /// If the NAK finds no room, drop it and the packet: when the packet comes again, it is refused
+    /// again.
     pub fn refuse(&mut self, f: &DataFields, why: Refusal) -> Option<Nak> {
         let mut nak = Nak {
             code: why.code(),
@@ -528,11 +541,17 @@ where
             // is, it changes nothing here.
             Place::Beyond => return Some(nak),
         }
+        if let Some(why) = self.refusal_of(f) {
+            return Some(Nak {
+                code: why.code(),
+                ..nak
+            });
+        }
         if self.is_stale(f) {
             return None;
         }
         self.revise_fatal(f);
-        self.cut(f.msn, f.epoch);
+        self.cut(f, why);
         if why.is_fatal() {
             self.set_fatal(Fatal {
                 msn: f.msn,
@@ -796,6 +815,12 @@ where
         }
     }
 
+    /// Why the very packet `f`, in the window, was refused before. It comes again if there was no
+    /// room for the NAK then.
+    fn refusal_of(&self, f: &DataFields) -> Option<Refusal> {
+        self.slot(f.msn)?.refusal_of(f)
+    }
+
     /// Whether a packet in the window belongs to an attempt that is over.
     fn is_stale(&self, f: &DataFields) -> bool {
         let executing = self.executing && f.msn == self.next;
@@ -819,21 +844,25 @@ where
         self.next = msn.add(1);
     }
 
-    /// Forgets the attempts up to `epoch` at message `msn` and all later ones, because a packet of
-    /// message `msn` and `epoch` is refused.
+    /// Forgets the attempts up to the epoch of packet `f` at its message and all later ones, because
+    /// that packet is refused.
     ///
     /// What has arrived under higher epochs stays: it shows that the peer has started again by
     /// itself since it sent the refused packet (after [`Nak::not_ready`]), so it will take the NAK
     /// for an echo, and nothing would make it send that once more.
-    fn cut(&mut self, msn: Msn, epoch: u16) {
-        let floor = epoch.wrapping_add(1);
+    fn cut(&mut self, f: &DataFields, why: Refusal) {
+        let floor = f.epoch.wrapping_add(1);
         self.floor = later_epoch(self.floor, floor);
-        for ahead in msn.ahead_of(self.next)..self.size {
+        for ahead in f.msn.ahead_of(self.next)..self.size {
             let msn = self.next.add(ahead);
             if let Some(slot) = self.slot_mut(msn) {
                 if epoch_before(slot.epoch(), floor) {
                     let had_request = slot.has_response();
-                    *slot = MsgSlot::empty(floor);
+                    *slot = if msn == f.msn {
+                        MsgSlot::refused(f, why)
+                    } else {
+                        MsgSlot::empty(floor)
+                    };
                     self.requests = self.requests.saturating_sub(u32::from(had_request));
                 }
             }
@@ -850,6 +879,10 @@ where
     /// Takes back a fatal refusal if packet `f` shows that the peer has gone back to that message or
     /// an earlier one since: it will be sent again, and judged again.
     fn revise_fatal(&mut self, f: &DataFields) {
+        if !self.ready {
+            // It is final.
+            return;
+        }
         self.fatal = self
             .fatal
             .filter(|x| x.msn.before(f.msn) || !epoch_before(x.epoch, f.epoch));

@@ -2,6 +2,7 @@
 
 //! Messages that the responder is receiving.
 
+use super::Refusal;
 use crate::packet::{DataFields, Opcode, StreamFlags};
 use crate::psn::Rsn;
 
@@ -14,7 +15,8 @@ pub struct MsgSlot {
     rkey: u32,
     rsn: Rsn,
     imm: u32,
-    /// Bytes to read; else the highest end of payload seen.
+    /// Bytes to read; else the highest end of payload seen. While `refused`, the offset of the
+    /// packet that was refused.
     extent: u32,
     /// Packets of the message, 0 until the last one has told.
     packets: u32,
@@ -24,6 +26,8 @@ pub struct MsgSlot {
     epoch: u16,
     opcode: Opcode,
     solicited: bool,
+    /// Why a packet of the epoch before `epoch` was refused.
+    refused: Option<Refusal>,
 }
 
 const _: () = assert!(core::mem::size_of::<MsgSlot>() <= 64);
@@ -35,6 +39,22 @@ impl MsgSlot {
             epoch,
             ..MsgSlot::default()
         }
+    }
+
+    /// A slot in which nothing has arrived since packet `f` of its message was refused.
+    pub(super) fn refused(f: &DataFields, why: Refusal) -> Self {
+        MsgSlot {
+            epoch: f.epoch.wrapping_add(1),
+            extent: f.offset,
+            refused: Some(why),
+            ..MsgSlot::default()
+        }
+    }
+
+    /// Why packet `f` was refused, if it is the one that was.
+    pub(super) fn refusal_of(&self, f: &DataFields) -> Option<Refusal> {
+        let same = f.epoch.wrapping_add(1) == self.epoch && f.offset == self.extent;
+        self.refused.filter(|_| same)
     }
 
     pub(super) const fn epoch(&self) -> u16 {
@@ -131,6 +151,7 @@ impl MsgSlot {
                 epoch: self.epoch,
                 opcode: f.opcode,
                 solicited: f.flags.has(StreamFlags::SOLICITED),
+                refused: None,
             };
         }
         self.extent = match f.opcode {

@@ -100,6 +100,8 @@ pub(super) struct Setup {
     pub in_order: u32,
     /// Longest message in packets.
     pub packets: u32,
+    /// Percentage of NAKs for which there is no room.
+    pub naks_dropped: u32,
 }
 
 struct Sim {
@@ -386,7 +388,7 @@ impl Sim {
         let f = &packet.fields;
         if self.refused_early < self.setup.not_ready {
             self.refused_early += 1;
-            self.hold(Nak::not_ready(f), desc);
+            self.hold(Nak::not_ready(f), desc, packet);
             return;
         }
         let (i, spec) = self.spec(f.msn);
@@ -413,7 +415,7 @@ impl Sim {
                 };
                 if let Some(why) = bad {
                     let nak = self.b.refuse(f, why).expect("judged under the same lock");
-                    self.hold(nak, desc);
+                    self.hold(nak, desc, packet);
                     return;
                 }
                 assert!(i >= self.delivered, "placed after delivery: {spec:?}");
@@ -423,23 +425,33 @@ impl Sim {
             }
             Verdict::Discard => self.net.push(Item::RequestAck(desc)),
             Verdict::Refuse(why) => {
+                // A fatal one comes from here only if its NAK found no room before, or was an echo.
+                let again = (self.setup.naks_dropped != 0 || self.responder_failed)
+                    && spec.failure() == Some(WcStatus::from_nak(why.code()));
                 assert!(
-                    matches!(why, Refusal::ReceiverNotReady | Refusal::NotReady),
+                    again || matches!(why, Refusal::ReceiverNotReady | Refusal::NotReady),
                     "{why:?} for {f:?}"
                 );
                 let nak = self.b.refuse(f, why).expect("judged under the same lock");
-                if why == Refusal::ReceiverNotReady {
+                if why == Refusal::ReceiverNotReady && self.setup.naks_dropped == 0 {
                     assert!(spec.rsn.unwrap().0 >= self.recv_posted);
-                    *self.rnr_refusals.entry(i).or_default() += 1;
                 }
-                self.hold(nak, desc);
+                self.hold(nak, desc, packet);
             }
         }
     }
 
-    fn hold(&mut self, nak: Nak, desc: TxDesc) {
+    fn hold(&mut self, nak: Nak, desc: TxDesc, packet: &RequestPacket) {
+        if self.rng.chance(self.setup.naks_dropped) {
+            // No room for the NAK: the packet was never seen, and comes again.
+            self.net.push(Item::Request(desc, Some(*packet)));
+            return;
+        }
         if matches!(nak.code, NakCode::Rnr | NakCode::NotReady) {
             self.go_backs += 1;
+        }
+        if nak.code == NakCode::Rnr {
+            *self.rnr_refusals.entry(self.by_msn[&nak.msn]).or_default() += 1;
         }
         let fields = Nak::fields(&nak.to_desc()).unwrap();
         assert_eq!((fields.dst_qpn, fields.src_qpn), (A, B));
@@ -611,7 +623,10 @@ impl Sim {
 
     fn run(&mut self) {
         let mut idle = 0;
+        let mut steps = 0;
         while !self.finished() {
+            steps += 1;
+            assert!(steps < 1_000 * (1_000 + self.setup.messages), "livelock");
             let busy = match self.rng.below(8) {
                 0 => {
                     let posted = self.post();
@@ -707,6 +722,7 @@ const PLAIN: Setup = Setup {
     receives: 50,
     in_order: 30,
     packets: 4,
+    naks_dropped: 0,
 };
 
 #[test]
@@ -731,6 +747,24 @@ fn receiver_often_not_ready() {
         ..PLAIN
     };
     assert!(run(0..400, setup) > 1_000);
+}
+
+#[test]
+fn no_room_for_naks() {
+    for naks_dropped in [20, 80] {
+        let setup = Setup {
+            naks_dropped,
+            receives: 4,
+            ..PLAIN
+        };
+        assert!(run(0..300, setup) > 1_000);
+        let setup = Setup {
+            faults: 4,
+            not_ready: 10,
+            ..setup
+        };
+        run(0..300, setup);
+    }
 }
 
 #[test]
@@ -824,6 +858,7 @@ fn soak() {
             receives: 1 + rng.below(60),
             in_order: rng.below(101),
             packets: 1 + rng.below(6),
+            naks_dropped: if rng.chance(50) { 0 } else { rng.below(90) },
         };
         run(seed..seed + 1, setup);
     }
