@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A send or receive queue: a ring that user space fills, and the kernel's copy of what it took.
+
+use crate::rdma::mmap::SharedMem;
+use kernel::{
+    alloc::KVVec,
+    prelude::*, //
+};
+use ring::{
+    Consumer,
+    Geometry,
+    Idle, //
+};
+
+/// A work queue and the private copies of its fetched entries.
+///
+/// Entries are numbered by the ring's free-running index. Each is copied out once, when it is
+/// fetched, and stays readable until it is retired; the shared slot is not looked at again.
+pub(crate) struct WorkQueue {
+    ring: SharedMem,
+    consumer: Consumer,
+    /// One slot for each of the ring's, at the same place.
+    copies: KVVec<u8>,
+}
+
+impl WorkQueue {
+    /// Makes the queue of `ring`, which must have room for `geometry`.
+    ///
+    /// Errors: `EINVAL` if it has not, `ENOMEM`. Process context.
+    pub(crate) fn new(ring: SharedMem, geometry: Geometry) -> Result<Self> {
+        if ring::Shared::len(&ring) < geometry.size() {
+            return Err(EINVAL);
+        }
+        // CAST: `usize` is 64 bits wide here.
+        let bytes = geometry.entries() as usize * geometry.stride() as usize;
+        Ok(Self {
+            ring,
+            consumer: Consumer::new(geometry),
+            copies: KVVec::from_elem(0u8, bytes, GFP_KERNEL)?,
+        })
+    }
+
+    fn range(&self, index: u32) -> core::ops::Range<usize> {
+        let geometry = self.consumer.geometry();
+        // CAST: `usize` is 64 bits wide here.
+        let stride = geometry.stride() as usize;
+        let at = (index & (geometry.entries() - 1)) as usize * stride;
+        at..at + stride
+    }
+
+    /// Fetches the next entry and returns its index, or [`None`] if nothing is posted.
+    ///
+    /// An error means that user space stored an index that it cannot have reached.
+    pub(crate) fn fetch(&mut self) -> Result<Option<u32>, ring::Error> {
+        let index = self.consumer.fetched();
+        let Some(slot) = self.consumer.fetch(&self.ring)? else {
+            return Ok(None);
+        };
+        let range = self.range(index);
+        let copy = self.copies.get_mut(range).ok_or(ring::Error::OutOfBounds)?;
+        slot.read(&self.ring, 0, copy)
+            .ok_or(ring::Error::OutOfBounds)?;
+        Ok(Some(index))
+    }
+
+    /// Returns the copy of the entry `index`, if it is fetched and not retired.
+    pub(crate) fn entry(&self, index: u32) -> Option<&[u8]> {
+        self.consumer.slot_in_work(index)?;
+        self.copies.get(self.range(index))
+    }
+
+    /// Returns the index of the next entry to be fetched.
+    pub(crate) fn fetched(&self) -> u32 {
+        self.consumer.fetched()
+    }
+
+    /// Returns the index of the oldest entry in work, if there is one.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        (self.consumer.in_work() > 0).then(|| self.consumer.retired())
+    }
+
+    /// Returns the index of the oldest entry that is not retired, or will be the oldest.
+    pub(crate) fn oldest_index(&self) -> u32 {
+        self.consumer.retired()
+    }
+
+    /// Gives the oldest entry's slot back to user space. Does nothing if none is in work.
+    pub(crate) fn retire(&mut self) {
+        if self.consumer.retire(1).is_ok() {
+            // The ring was checked to have a header.
+            let _ = self.consumer.publish(&self.ring);
+        }
+    }
+
+    /// Drops all that is posted: the queue pair is reset.
+    pub(crate) fn discard(&mut self) {
+        let _ = self.consumer.discard(&self.ring);
+    }
+
+    /// Asks for a doorbell, and returns whether the queue is empty and may be left alone.
+    pub(crate) fn sleep(&self) -> Result<bool, ring::Error> {
+        Ok(self.consumer.prepare_idle(&self.ring)? == Idle::Sleep)
+    }
+
+    /// Tells user space that no doorbell is needed.
+    pub(crate) fn stay_awake(&self) {
+        let _ = self.consumer.resume(&self.ring);
+    }
+}
