@@ -2,8 +2,248 @@
 
 //! What the data path counts, and the names under which `rdma statistic` shows it.
 
+use super::endpoint::Endpoint;
+use crate::sync::percpu_counters::PerCpuCounters;
 use kernel::prelude::*;
+use proto::{
+    connection::ConnStats,
+    path::{
+        RxStats,
+        TxStats, //
+    },
+    wire::{
+        WireError,
+        MAX_PLANES, //
+    },
+};
 
-/// Names of the counters, in the order in which
-/// [`Endpoint::counters`](super::endpoint::Endpoint::counters) fills them in.
-pub(crate) const NAMES: [&CStr; 2] = [c"tx_packets", c"rx_packets"];
+/// Why a datagram was dropped before it came to a connection, beside [`WireError`].
+#[derive(Clone, Copy)]
+pub(super) enum Drop {
+    /// The CRC does not match, or is missing where it was agreed on.
+    Crc = WireError::COUNT as isize,
+    /// No connection has the id.
+    UnknownConnection,
+    /// An INIT names no queue pair that is connected to its sender.
+    UnknownQueuePair,
+    /// Out of memory.
+    NoMemory,
+}
+
+const DROPS: usize = Drop::NoMemory as usize + 1;
+
+/// Counts dropped datagrams of a host.
+pub(super) struct DropCounters(PerCpuCounters<DROPS>);
+
+impl DropCounters {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(PerCpuCounters::new()?))
+    }
+
+    pub(super) fn count(&self, why: Drop) {
+        self.0.inc(why as usize);
+    }
+
+    pub(super) fn count_wire(&self, why: WireError) {
+        self.0.inc(why.index());
+    }
+}
+
+/// Counts of an endpoint by plane, as its index.
+pub(super) struct Counters {
+    /// Datagrams received.
+    rx: PerCpuCounters<MAX_PLANES>,
+    /// Bursts that the network layer refused.
+    pub(super) tx_errors: PerCpuCounters<1>,
+}
+
+impl Counters {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            rx: PerCpuCounters::new()?,
+            tx_errors: PerCpuCounters::new()?,
+        })
+    }
+
+    pub(super) fn received(&self, plane: usize) {
+        self.rx.inc(plane);
+    }
+}
+
+/// Sums over connections.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) connections: u64,
+    pub(super) tx: TxStats,
+    pub(super) rx: RxStats,
+    pub(super) conn: ConnStats,
+    pub(super) plane_packets: [u64; MAX_PLANES],
+    pub(super) plane_bytes: [u64; MAX_PLANES],
+    pub(super) plane_retransmits: [u64; MAX_PLANES],
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.tx.add(&other.tx);
+        self.rx.add(&other.rx);
+        self.conn.acks_sent += other.conn.acks_sent;
+        self.conn.acks_received += other.conn.acks_received;
+        self.conn.naks_sent += other.conn.naks_sent;
+        self.conn.inits_sent += other.conn.inits_sent;
+        self.conn.inits_received += other.conn.inits_received;
+        self.conn.resets_received += other.conn.resets_received;
+        self.conn.reroutes_timeout += other.conn.reroutes_timeout;
+        self.conn.reroutes_plane += other.conn.reroutes_plane;
+        let sum = |a: &mut [u64], b: &[u64]| {
+            for (a, b) in a.iter_mut().zip(b) {
+                *a += b;
+            }
+        };
+        sum(&mut self.plane_packets, &other.plane_packets);
+        sum(&mut self.plane_bytes, &other.plane_bytes);
+        sum(&mut self.plane_retransmits, &other.plane_retransmits);
+    }
+}
+
+/// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
+pub(crate) const NAMES: [&CStr; 75] = [
+    c"connections",
+    c"tx_packets",
+    c"tx_bytes",
+    c"tx_errors",
+    c"retransmits_gap",
+    c"retransmits_probe",
+    c"retransmits_timeout",
+    c"retransmits_spurious",
+    c"timeouts",
+    c"probes_sent",
+    c"route_changes",
+    c"reroutes_timeout",
+    c"reroutes_plane",
+    c"rx_packets",
+    c"rx_duplicates",
+    c"rx_outside_window",
+    c"rx_gaps",
+    c"rx_ce_marks",
+    c"rx_aborted",
+    c"rx_overruns",
+    c"probes_received",
+    c"acks_sent",
+    c"acks_received",
+    c"naks_sent",
+    c"packets_refused",
+    c"inits_sent",
+    c"inits_received",
+    c"resets_received",
+    c"drop_too_short",
+    c"drop_bad_version",
+    c"drop_unknown_type",
+    c"drop_reserved_flags",
+    c"drop_bad_header_length",
+    c"drop_bad_opcode",
+    c"drop_bad_nak_code",
+    c"drop_too_many_blocks",
+    c"drop_bad_vector",
+    c"drop_bad_plane_count",
+    c"drop_unexpected_payload",
+    c"drop_crc",
+    c"drop_unknown_connection",
+    c"drop_unknown_qp",
+    c"drop_no_memory",
+    c"plane0_tx_packets",
+    c"plane0_tx_bytes",
+    c"plane0_retransmits",
+    c"plane0_rx_packets",
+    c"plane1_tx_packets",
+    c"plane1_tx_bytes",
+    c"plane1_retransmits",
+    c"plane1_rx_packets",
+    c"plane2_tx_packets",
+    c"plane2_tx_bytes",
+    c"plane2_retransmits",
+    c"plane2_rx_packets",
+    c"plane3_tx_packets",
+    c"plane3_tx_bytes",
+    c"plane3_retransmits",
+    c"plane3_rx_packets",
+    c"plane4_tx_packets",
+    c"plane4_tx_bytes",
+    c"plane4_retransmits",
+    c"plane4_rx_packets",
+    c"plane5_tx_packets",
+    c"plane5_tx_bytes",
+    c"plane5_retransmits",
+    c"plane5_rx_packets",
+    c"plane6_tx_packets",
+    c"plane6_tx_bytes",
+    c"plane6_retransmits",
+    c"plane6_rx_packets",
+    c"plane7_tx_packets",
+    c"plane7_tx_bytes",
+    c"plane7_retransmits",
+    c"plane7_rx_packets",
+];
+
+/// Counters before those of the drops, which those of the planes follow, four for each.
+const GENERAL: usize = 28;
+const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
+
+impl Endpoint {
+    /// Fills in the counters in the order of [`NAMES`]. Process context.
+    ///
+    /// Drops are those of the endpoint's network namespace and UDP port: what is dropped so early
+    /// belongs to no device.
+    pub(crate) fn counters(&self, out: &mut [u64]) {
+        let t = self.totals();
+        let general: [u64; GENERAL] = [
+            t.connections,
+            t.tx.packets,
+            t.tx.bytes,
+            self.counters.tx_errors.sum(0),
+            t.tx.retransmits_gap,
+            t.tx.retransmits_probe,
+            t.tx.retransmits_timeout,
+            t.tx.spurious,
+            t.tx.timeouts,
+            t.tx.probes,
+            t.tx.route_changes,
+            t.conn.reroutes_timeout,
+            t.conn.reroutes_plane,
+            t.rx.packets,
+            t.rx.duplicates,
+            t.rx.outside,
+            t.rx.gaps,
+            t.rx.marks,
+            t.rx.aborted,
+            self.host().overruns(),
+            t.rx.probes,
+            t.conn.acks_sent,
+            t.conn.acks_received,
+            t.conn.naks_sent,
+            t.rx.held,
+            t.conn.inits_sent,
+            t.conn.inits_received,
+            t.conn.resets_received,
+        ];
+        let drops = (0..DROPS).map(|i| self.host().drops.0.sum(i));
+        let planes = (0..MAX_PLANES).flat_map(|i| {
+            let of = |a: &[u64; MAX_PLANES]| a.get(i).copied().unwrap_or(0);
+            [
+                of(&t.plane_packets),
+                of(&t.plane_bytes),
+                of(&t.plane_retransmits),
+                self.counters.rx.sum(i),
+            ]
+        });
+        let mut out = out.iter_mut();
+        let mut put = |value| {
+            if let Some(out) = out.next() {
+                *out = value;
+            }
+        };
+        general.into_iter().for_each(&mut put);
+        drops.for_each(&mut put);
+        planes.for_each(&mut put);
+    }
+}

@@ -1,102 +1,239 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Endpoints: one RDMA device in one network namespace, over one or more planes.
+//! Endpoints: the data path's side of an RDMA device.
 
 use super::{
-    limits::MAX_PLANES,
-    mr::Mr, //
+    conn::{
+        Conn,
+        ConnKey, //
+    },
+    counters::{
+        Counters,
+        Totals, //
+    },
+    host::Host,
+    mr::MrTable,
+    plane::Planes,
 };
 use crate::{
     net::netdev::NetDevice,
-    rdma::umem::Umem, //
+    rdma::{
+        qp::AddressVector,
+        umem::Umem, //
+    },
+    sync::work::OwnedQueue,
 };
 use kernel::{
     new_mutex,
     prelude::*,
+    rbtree::RBTree,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
         Arc,
         Mutex, //
-    }, //
+    },
 };
+use proto::wire;
 
-/// What the data path has of a device.
+/// Connections of an endpoint, by the two GIDs.
+struct Connections {
+    by_key: RBTree<ConnKey, Arc<Conn>>,
+    /// No connection is made any more.
+    closed: bool,
+    /// What connections that are gone have counted.
+    retired: Totals,
+}
+
+/// One RDMA device in one network namespace.
 #[pin_data]
 pub(crate) struct Endpoint {
+    host: Arc<Host>,
+    mrs: MrTable,
+    pub(super) planes: Arc<Planes>,
+    pub(super) counters: Counters,
     #[pin]
-    planes: Mutex<KVec<u32>>,
-    next: Atomic<u32>,
+    conns: Mutex<Connections>,
+    /// Where connections that are idle are taken down.
+    pub(super) queue: OwnedQueue,
 }
 
 impl Endpoint {
     /// Makes an endpoint whose packets go to UDP port `port`, over `ndev` as the first plane.
-    pub(crate) fn new(ndev: &NetDevice, _port: u16) -> Result<Arc<Self>> {
-        let this = Arc::pin_init(
+    /// Process context, the RTNL is not held. Pair with [`Self::shutdown`].
+    ///
+    /// Errors: `ENODEV` if the network device is going away, `EADDRINUSE` if the port is taken,
+    /// `ENOMEM`.
+    pub(crate) fn new(ndev: &NetDevice, port: u16) -> Result<Arc<Self>> {
+        // Held for as long as it takes to open sockets there.
+        let net = ndev.net().ok_or(ENODEV)?;
+        let mrs = MrTable::new()?;
+        let counters = Counters::new()?;
+        let planes = Planes::new()?;
+        planes.add(ndev)?;
+        let queue = OwnedQueue::new_unbound(c"metaroce")?;
+        let host = Host::get(&net, port, &planes)?;
+        let (own_host, own_planes) = (host.clone(), planes.clone());
+        Arc::pin_init(
             pin_init!(Self {
-                planes <- new_mutex!(KVec::new()),
-                next: Atomic::new(0x10),
+                host: own_host,
+                mrs,
+                planes: own_planes,
+                counters,
+                conns <- new_mutex!(Connections {
+                    by_key: RBTree::new(),
+                    closed: false,
+                    retired: Totals::default(),
+                }),
+                queue,
             }),
             GFP_KERNEL,
-        )?;
-        this.add_plane(ndev)?;
-        Ok(this)
+        )
+        .inspect_err(|_| Host::put(&host, &planes))
     }
 
-    /// Adds a plane.
-    ///
-    /// Errors: `EEXIST` if it is there, `ENOSPC` if there are too many.
-    pub(crate) fn add_plane(&self, ndev: &NetDevice) -> Result {
-        let mut planes = self.planes.lock();
-        if planes.contains(&ndev.ifindex()) {
-            return Err(EEXIST);
-        }
-        if planes.len() == MAX_PLANES {
-            return Err(ENOSPC);
-        }
-        planes.push(ndev.ifindex(), GFP_KERNEL)?;
-        Ok(())
+    /// Returns what the endpoint shares with others in its namespace.
+    pub(crate) fn host(&self) -> &Arc<Host> {
+        &self.host
     }
 
-    /// Stops the use of a plane whose interface goes away. Returns how many are left.
-    pub(crate) fn remove_plane(&self, ifindex: u32) -> usize {
-        let mut planes = self.planes.lock();
-        planes.retain(|plane| *plane != ifindex);
-        planes.len()
+    /// Returns the memory regions.
+    pub(super) fn mrs(&self) -> &MrTable {
+        &self.mrs
     }
 
-    /// Takes note that a plane's link went up or down.
-    pub(crate) fn set_plane_up(&self, _ifindex: u32, _up: bool) {}
-
-    /// Closes the sockets and ends all connections.
-    pub(crate) fn shutdown(&self) {}
-
-    /// Registers a memory region.
+    /// Registers memory, see [`MrTable::register`].
     pub(crate) fn reg_mr(
         &self,
-        _pd: u32,
+        pd: u32,
         umem: Umem,
-        _va: u64,
-        _len: u64,
-        _access: u32,
-    ) -> Result<Arc<Mr>> {
-        Ok(Arc::new(
-            Mr::new(self.next_number() << 8, umem),
-            GFP_KERNEL,
-        )?)
+        va: u64,
+        len: u64,
+        access: u32,
+    ) -> Result<Arc<super::mr::Mr>> {
+        self.mrs.register(pd, umem, va, len, access)
     }
 
-    /// Takes a region out; when this returns nobody uses it any more.
-    pub(crate) fn dereg_mr(&self, _mr: &Mr) {}
-
-    /// Fills the values of the counters, in the order of their descriptions.
-    pub(crate) fn counters(&self, values: &mut [u64]) {
-        values.fill(0);
+    /// Ends a registration, see [`MrTable::deregister`].
+    pub(crate) fn dereg_mr(&self, mr: &super::mr::Mr) {
+        self.mrs.deregister(mr);
     }
 
-    pub(super) fn next_number(&self) -> u32 {
-        self.next.fetch_add(1, Relaxed)
+    /// Returns the connection to the endpoint that `address` names, a new one if there is none,
+    /// with one more user; [`Conn::detach`] takes that back. Process context.
+    ///
+    /// Errors: `EINVAL` without a RoCE v2 address, `ENETDOWN` when the endpoint is being shut
+    /// down or has no plane, `ENOMEM`.
+    pub(super) fn connect(self: &Arc<Self>, address: &AddressVector) -> Result<Arc<Conn>> {
+        if !address.has_grh || !address.sgid.udp_encap {
+            return Err(EINVAL);
+        }
+        let key = ConnKey {
+            local: wire::Gid(address.sgid.gid.0),
+            remote: wire::Gid(address.dgid.0),
+        };
+        let mut conns = self.conns.lock();
+        if conns.closed {
+            return Err(ENETDOWN);
+        }
+        if let Some(conn) = conns.by_key.get(&key) {
+            if conn.is_open() {
+                conn.reserve_user()?;
+                return Ok(conn.clone());
+            }
+        }
+        let conn = Conn::new(self, key)?;
+        conn.reserve_user()?;
+        if let Some(old) = conns
+            .by_key
+            .try_create_and_insert(key, conn.clone(), GFP_KERNEL)?
+        {
+            // The peer is gone; queue pairs that still refer to it are in the error state.
+            let (_, old) = old.to_key_value();
+            conns.retired.add(&old.totals());
+            drop(conns);
+            old.shut_down();
+        }
+        Ok(conn)
+    }
+
+    /// Takes down a connection that nobody uses. Process context.
+    pub(super) fn retire(&self, conn: &Arc<Conn>) {
+        {
+            let mut conns = self.conns.lock();
+            if conn.users() != 0 {
+                return;
+            }
+            match conns.by_key.get(conn.key()) {
+                Some(c) if Arc::ptr_eq(c, conn) => drop(conns.by_key.remove(conn.key())),
+                _ => return,
+            }
+            conns.retired.add(&conn.totals());
+        }
+        conn.shut_down();
+    }
+
+    /// Adds what the connections have counted.
+    pub(super) fn totals(&self) -> Totals {
+        let conns = self.conns.lock();
+        let mut totals = conns.retired;
+        for conn in conns.by_key.values() {
+            totals.add(&conn.totals());
+        }
+        // CAST: there are far fewer.
+        totals.connections = conns.by_key.values().count() as u64;
+        totals
+    }
+
+    /// Calls `f` with each connection. Process context.
+    fn for_each_conn(&self, f: impl Fn(&Arc<Conn>)) {
+        let conns = self.conns.lock();
+        for conn in conns.by_key.values() {
+            f(conn);
+        }
+    }
+
+    /// Adds a plane. Connections made from now on use it. Process context.
+    ///
+    /// Errors: `EEXIST` if the network device is a plane already, `ENOSPC` beyond
+    /// [`proto::wire::MAX_PLANES`].
+    pub(crate) fn add_plane(&self, ndev: &NetDevice) -> Result {
+        self.planes.add(ndev)
+    }
+
+    /// Removes the plane of a network device. Returns how many planes are left. Process context.
+    pub(crate) fn remove_plane(&self, ifindex: u32) -> usize {
+        self.set_plane_up(ifindex, false);
+        self.planes.remove(ifindex)
+    }
+
+    /// Takes note that a plane's link went up or down. Process context.
+    pub(crate) fn set_plane_up(&self, ifindex: u32, up: bool) {
+        self.planes.set_up(ifindex, up);
+        self.for_each_conn(|conn| conn.set_plane_up(ifindex, up));
+    }
+
+    /// Ends all connections and moves the queue pairs to the error state: the device goes away.
+    /// Process context. May be called again.
+    pub(crate) fn shutdown(&self) {
+        if core::mem::replace(&mut self.conns.lock().closed, true) {
+            return;
+        }
+        self.host.qps.for_each(|_, qp| {
+            if core::ptr::eq(&*qp.endpoint, self) {
+                qp.peer_lost(&mut qp.inner.lock());
+            }
+        });
+        loop {
+            let conn = {
+                let mut conns = self.conns.lock();
+                let first = conns.by_key.cursor_front().map(|c| *c.current().0);
+                first.and_then(|key| conns.by_key.remove(&key))
+            };
+            match conn {
+                Some(conn) => conn.shut_down(),
+                None => break,
+            }
+        }
+        self.queue.flush();
+        Host::put(&self.host, &self.planes);
     }
 }

@@ -46,3 +46,10 @@ pub(crate) const MAX_PLANES: usize = 8;
 /// Bytes of headers below a data packet's payload: IPv6, UDP, and the longest of our own that
 /// payload can follow.
 pub(crate) const HEADERS: u32 = 40 + 8 + 64;
+
+/// Refused packets that a connection can hold at a time.
+pub(super) const NAKS: usize = 64;
+
+/// How long a connection outlives its last queue pair, in nanoseconds: the peer may still send
+/// again what was acknowledged, if acknowledgements were lost.
+pub(super) const IDLE_NS: u64 = 2_000_000_000;

@@ -2,21 +2,178 @@
 
 //! Memory regions: pinned user memory, reached by key.
 
-use crate::rdma::umem::Umem;
+use super::wqe::Sge;
+use crate::{
+    rdma::umem::Umem,
+    sync::id_table::IdTable, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// Access rights, with the values of `enum ib_access_flags`.
+pub(crate) mod access {
+    pub(crate) const LOCAL_WRITE: u32 = 1 << 0;
+    pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
+    pub(crate) const REMOTE_READ: u32 = 1 << 2;
+    pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
+}
+
+/// Why memory may not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccessError {
+    /// No region has this key.
+    Key,
+    /// The region belongs to another protection domain.
+    Domain,
+    /// The range is not wholly inside the region.
+    Bounds,
+    /// The region does not allow this use.
+    Rights,
+}
+
+/// Bits of a key that change each time its index is used again.
+const TAG_BITS: u32 = 8;
+
+/// Most memory regions of a device: what the index part of a key can tell apart.
+pub(crate) const MAX_MR: u32 = 1 << (32 - TAG_BITS);
 
 /// A registered memory region.
 pub(crate) struct Mr {
-    key: u32,
-    _umem: Umem,
+    /// lkey and rkey, they are the same number.
+    key: Atomic<u32>,
+    pd: u32,
+    /// Address by which work requests name the first byte.
+    va: u64,
+    len: u64,
+    access: u32,
+    umem: Umem,
 }
 
 impl Mr {
-    pub(super) fn new(key: u32, umem: Umem) -> Self {
-        Self { key, _umem: umem }
-    }
-
     /// Returns the region's lkey, which is its rkey as well.
     pub(crate) fn key(&self) -> u32 {
-        self.key
+        self.key.load(Relaxed)
+    }
+
+    /// Checks that `len` bytes at `va` may be used with the rights `access` from domain `pd`.
+    fn check(&self, pd: u32, va: u64, len: u64, access: u32) -> Result<(), AccessError> {
+        if self.pd != pd {
+            return Err(AccessError::Domain);
+        }
+        if self.access & access != access {
+            return Err(AccessError::Rights);
+        }
+        self.offset_of(va, len).map(|_| ())
+    }
+
+    /// Returns where in the region's memory the `len` bytes at `va` begin.
+    ///
+    /// Errors: [`AccessError::Bounds`] if they are not all inside.
+    pub(crate) fn offset_of(&self, va: u64, len: u64) -> Result<usize, AccessError> {
+        let offset = va.checked_sub(self.va).ok_or(AccessError::Bounds)?;
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => {
+                usize::try_from(offset).map_err(|_| AccessError::Bounds)
+            }
+            _ => Err(AccessError::Bounds),
+        }
+    }
+
+    /// Returns the pinned memory.
+    pub(crate) fn memory(&self) -> &Umem {
+        &self.umem
+    }
+}
+
+/// All memory regions of a device, by the index part of their keys.
+pub(crate) struct MrTable {
+    table: Pin<KBox<IdTable<Mr>>>,
+    /// The changing part of the next key.
+    tag: Atomic<u32>,
+}
+
+impl MrTable {
+    /// Makes an empty table.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            table: KBox::pin_init(IdTable::new(), GFP_KERNEL)?,
+            tag: Atomic::new(0),
+        })
+    }
+
+    /// Adds a region over `umem` and gives it a key. Process context.
+    ///
+    /// Errors: `ENOMEM`, `ENOSPC` (or what the table says) when all keys are in use.
+    pub(crate) fn register(
+        &self,
+        pd: u32,
+        umem: Umem,
+        va: u64,
+        len: u64,
+        access: u32,
+    ) -> Result<Arc<Mr>> {
+        let mr = Arc::new(
+            Mr {
+                key: Atomic::new(0),
+                pd,
+                va,
+                len,
+                access,
+                umem,
+            },
+            GFP_KERNEL,
+        )?;
+        let index = self.table.alloc(1..MAX_MR, mr.clone())?;
+        // A stale key misses for the next 255 uses of its index. Until the key is stored, nobody
+        // can know it: the lookup compares the whole of it.
+        let tag = self.tag.fetch_add(1, Relaxed) & ((1 << TAG_BITS) - 1);
+        mr.key.store(index << TAG_BITS | tag, Relaxed);
+        Ok(mr)
+    }
+
+    /// Takes a region out; when this returns nobody uses it any more. Process context, may sleep.
+    pub(crate) fn deregister(&self, mr: &Mr) {
+        drop(self.table.remove(mr.key() >> TAG_BITS));
+    }
+
+    /// Returns the region with key `key`. The caller has bottom halves disabled, and drops what
+    /// it gets before it enables them: that is what [`Self::deregister`] waits for.
+    fn lookup(&self, key: u32) -> Option<Arc<Mr>> {
+        self.table
+            .lookup(key >> TAG_BITS)
+            .filter(|mr| mr.key() == key && key != 0)
+    }
+
+    /// Returns the region with key `key` if `len` bytes at `va` in it may be used from domain
+    /// `pd` with the rights `access`. Context as for [`Self::lookup`].
+    pub(crate) fn get(
+        &self,
+        pd: u32,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: u32,
+    ) -> Result<Arc<Mr>, AccessError> {
+        let mr = self.lookup(key).ok_or(AccessError::Key)?;
+        mr.check(pd, va, len, access)?;
+        Ok(mr)
+    }
+
+    /// Checks one element of a local scatter/gather list.
+    pub(crate) fn check_sge(&self, pd: u32, sge: &Sge, access: u32) -> Result<(), AccessError> {
+        if sge.length == 0 {
+            // IB: a zero length names no memory, so the key is not looked at.
+            return Ok(());
+        }
+        self.get(pd, sge.lkey, sge.addr, u64::from(sge.length), access)
+            .map(|_| ())
     }
 }

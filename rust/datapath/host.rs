@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all devices of one network namespace and UDP port share: sockets, and the tables by which
+//! packets find connections and queue pairs.
+
+use super::{
+    conn::Conn,
+    counters::DropCounters,
+    plane::Planes,
+    qp::Qp,
+    rx::Receiver, //
+};
+use crate::{
+    net::{
+        namespace::{
+            self,
+            Net, //
+        },
+        route::{
+            Flow,
+            Route, //
+        },
+        skbuff::Meta,
+        tx::TxBurst,
+        udp::UdpSockets, //
+    },
+    sync::{
+        id_table::IdTable,
+        lock_bh::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// Hop limit of what is sent.
+pub(super) const TTL: u8 = 64;
+
+/// ECN-capable transport, ECT(0) (RFC 3168).
+pub(super) const ECT0: u8 = 2;
+
+kernel::sync::global_lock! {
+    // SAFETY: `init` initialises it before there can be a device.
+    /// The hosts there are, and how many devices use each.
+    unsafe(uninit) static HOSTS: Mutex<KVec<(Arc<Host>, usize)>> = KVec::new();
+}
+
+/// Prepares the module's list of hosts.
+///
+/// # Safety
+///
+/// To be called once, before anything else of this module.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the requirements of this function.
+    unsafe { HOSTS.init() };
+}
+
+/// Closes the sockets of network namespaces that go away. The devices there follow by themselves,
+/// for they lose their planes.
+pub(crate) struct Namespaces;
+
+impl namespace::Operations for Namespaces {
+    fn exit(net: &Net) {
+        let hosts = HOSTS.lock();
+        for (host, _) in hosts.iter().filter(|(host, _)| host.net == net.cookie()) {
+            host.close();
+        }
+    }
+}
+
+/// A network namespace as peers see it: one UDP port.
+#[pin_data]
+pub(crate) struct Host {
+    /// The cookie of the namespace. A reference would keep it from going away.
+    net: u64,
+    port: u16,
+    /// Set at once after construction, for the receiver needs the host.
+    #[pin]
+    sockets: Mutex<Option<Arc<UdpSockets<Receiver>>>>,
+    /// By the id that peers address.
+    #[pin]
+    pub(super) conns: IdTable<Conn>,
+    /// By number.
+    #[pin]
+    pub(super) qps: IdTable<Qp>,
+    /// Those of the devices.
+    #[pin]
+    planes: SpinLockBh<KVec<Arc<Planes>>>,
+    pub(super) drops: DropCounters,
+}
+
+impl Host {
+    /// Returns the host of a namespace and port for a device with these planes, opening the
+    /// sockets if it is the first one there. Pair with [`Self::put`]. Process context.
+    ///
+    /// Errors: `EADDRINUSE` if the port is taken, `ENOMEM`.
+    pub(super) fn get(net: &Net, port: u16, planes: &Arc<Planes>) -> Result<Arc<Self>> {
+        let mut hosts = HOSTS.lock();
+        let found = hosts
+            .iter_mut()
+            .find(|(host, _)| host.port == port && host.net == net.cookie());
+        if let Some((host, users)) = found {
+            host.add_planes(planes)?;
+            *users += 1;
+            return Ok(host.clone());
+        }
+        hosts.reserve(1, GFP_KERNEL)?;
+        let drops = DropCounters::new()?;
+        let host = Arc::pin_init(
+            pin_init!(Self {
+                net: net.cookie(),
+                port,
+                sockets <- new_mutex!(None),
+                conns <- IdTable::new(),
+                qps <- IdTable::new(),
+                planes <- new_spinlock_bh!(KVec::new()),
+                drops,
+            }),
+            GFP_KERNEL,
+        )?;
+        host.add_planes(planes)?;
+        let receiver = Arc::new(Receiver::new(host.clone()), GFP_KERNEL)?;
+        *host.sockets.lock() = Some(UdpSockets::open(net, port, receiver)?);
+        hosts.push((host.clone(), 1), GFP_KERNEL)?;
+        Ok(host)
+    }
+
+    /// The list has one writer at a time, who holds [`HOSTS`].
+    fn add_planes(&self, planes: &Arc<Planes>) -> Result {
+        let mut list = KVec::new();
+        let n = self.planes.lock().len();
+        list.reserve(n + 1, GFP_KERNEL)?;
+        let mut own = self.planes.lock();
+        for p in own.iter() {
+            list.push_within_capacity(p.clone()).map_err(|_| ENOMEM)?;
+        }
+        list.push_within_capacity(planes.clone())
+            .map_err(|_| ENOMEM)?;
+        core::mem::swap(&mut *own, &mut list);
+        drop(own);
+        Ok(())
+    }
+
+    /// Gives up one use; the last closes the sockets. Process context.
+    pub(super) fn put(this: &Arc<Self>, planes: &Arc<Planes>) {
+        this.planes.lock().retain(|p| !Arc::ptr_eq(p, planes));
+        let last = {
+            let mut hosts = HOSTS.lock();
+            let at = hosts.iter().position(|(host, _)| Arc::ptr_eq(host, this));
+            match at.and_then(|i| Some((i, hosts.get_mut(i)?))) {
+                Some((_, (_, users))) if *users > 1 => {
+                    *users -= 1;
+                    None
+                }
+                // Closed before somebody else can open the port again.
+                Some((i, _)) => {
+                    this.close();
+                    hosts.remove(i).ok()
+                }
+                None => None,
+            }
+        };
+        drop(last);
+    }
+
+    fn close(&self) {
+        let sockets = self.sockets.lock().take();
+        if let Some(sockets) = sockets {
+            sockets.close();
+        }
+    }
+
+    /// Returns the UDP port that all peers receive on.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Packets dropped because they were not taken in time. Process context.
+    pub(super) fn overruns(&self) -> u64 {
+        self.sockets.lock().as_ref().map_or(0, |s| s.drops())
+    }
+
+    /// Sends a datagram back to where one came from. Softirq context.
+    pub(super) fn answer(&self, meta: &Meta, bytes: &[u8]) {
+        let flow = Flow {
+            src: meta.dst,
+            dst: meta.src,
+            sport: self.port,
+            dport: self.port,
+            tos: 0,
+        };
+        let dev = {
+            let planes = self.planes.lock();
+            planes.iter().find_map(|p| p.device(meta.ifindex))
+        };
+        // Whether it arrives is not worth knowing.
+        let _ = dev.ok_or(ENODEV).and_then(|dev| {
+            let route = Route::lookup(&dev, flow)?;
+            let mut burst = TxBurst::new()?;
+            burst.push_header(bytes)?;
+            burst.segment_end()?;
+            burst.xmit(&route, 0, TTL)
+        });
+    }
+}
