@@ -1,32 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs.
+//! Queue pairs: state, attributes, and the way into the error state.
+//!
+//! The requester half is in [`super::requester`], the responder half in [`super::responder`].
 
 use super::{
-    cq::Cq,
-    endpoint::Endpoint, //
+    conn::Conn,
+    cq::{
+        Completion,
+        Cq, //
+    },
+    endpoint::Endpoint,
+    now,
+    work_queue::WorkQueue,
+    wqe::{
+        RecvWr,
+        SendWr, //
+    },
 };
-use crate::rdma::{
-    event::QpEvents,
-    mmap::SharedMem,
-    qp::{
-        AttrMask,
-        QpAttr,
-        QpState,
-        QpType, //
-    }, //
+use crate::{
+    rdma::{
+        event::{
+            QpEvent,
+            QpEvents, //
+        },
+        mmap::SharedMem,
+        qp::{
+            AttrMask,
+            QpAttr,
+            QpState,
+            QpType, //
+        },
+    },
+    sync::{
+        hrtimer::{
+            Timer,
+            TimerCallback, //
+        },
+        lock_bh::{
+            new_spinlock_bh,
+            SpinLockBh,
+            SpinLockBhBackend, //
+        },
+    },
 };
 use kernel::{
-    new_spinlock,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        lock::Guard,
         Arc,
-        SpinLock, //
-    }, //
+        ArcBorrow, //
+    },
+};
+use proto::{
+    packet::Qpn,
+    stream::{
+        MsgSlot,
+        Nak,
+        RecvConfig,
+        RecvStream,
+        RemoteAccess,
+        Response,
+        SendConfig,
+        SendMsg,
+        SendStream,
+        WcStatus,
+        MSG_WINDOW, //
+    },
 };
 
+/// Responses kept by a responder: twice the most that a peer may ask for at a time.
+const RESPONSES: usize = 2 * super::limits::MAX_RD_ATOMIC as usize;
+
 /// What a queue pair is made of.
-#[expect(dead_code)]
 pub(crate) struct QpInit {
     /// Number of the protection domain.
     pub(crate) pd: u32,
@@ -40,62 +91,497 @@ pub(crate) struct QpInit {
     pub(crate) events: QpEvents,
 }
 
+/// What the queue pair's lock guards.
+pub(crate) struct QpInner {
+    pub(super) state: QpState,
+    pub(super) attr: QpAttr,
+    pub(super) conn: Option<Arc<Conn>>,
+    pub(super) sq: WorkQueue,
+    pub(super) rq: Option<WorkQueue>,
+    /// Index in the receive queue of the receive with RSN 0.
+    pub(super) rq_base: u32,
+    pub(super) send: SendStream<KVVec<SendMsg>>,
+    pub(super) recv: RecvStream<KVVec<MsgSlot>, KVVec<Response>>,
+    /// A refusal that holds no packet, to be sent.
+    pub(super) nak: Option<Nak>,
+
+    /// Whether the drained send queue was reported.
+    pub(super) told_drained: bool,
+}
+
 /// A reliable connected queue pair.
 #[pin_data]
 pub(crate) struct Qp {
-    qpn: u32,
+    qpn: Atomic<u32>,
+    pub(super) pd: u32,
+    pub(super) signal_all: bool,
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) send_cq: Arc<Cq>,
+    pub(super) recv_cq: Arc<Cq>,
+    pub(super) events: QpEvents,
+    /// Whether the connection has this queue pair in its queue of those that want to send.
+    pub(super) queued: Atomic<bool>,
     #[pin]
-    attr: SpinLock<QpAttr>,
-    _init: QpInit,
+    pub(super) inner: SpinLockBh<QpInner>,
+    /// RNR and retry waits, and the end of patience.
+    #[pin]
+    timer: Timer<Self>,
 }
 
+/// The queue pair's lock, held.
+pub(super) type Locked<'a> = Guard<'a, QpInner, SpinLockBhBackend>;
+
 impl Qp {
-    /// Makes a queue pair in the RESET state and gives it a number.
+    /// Makes a queue pair in the RESET state and gives it a number. Process context.
+    ///
+    /// Errors: `ENOMEM`; `EINVAL` if a ring has no room for its geometry.
     pub(crate) fn new(endpoint: &Arc<Endpoint>, init: QpInit) -> Result<Arc<Self>> {
-        let qpn = endpoint.next_number();
-        Arc::pin_init(
+        let (sq, sq_geometry) = init.sq;
+        let sq = WorkQueue::new(sq, sq_geometry)?;
+        // The first work request finds the kernel asleep.
+        let _ = sq.sleep();
+        let rq = match init.rq {
+            Some((ring, geometry)) => Some(WorkQueue::new(ring, geometry)?),
+            None => None,
+        };
+        // CAST: a small constant.
+        let window = MSG_WINDOW as usize;
+        let send = SendStream::new(
+            KVVec::from_elem(SendMsg::default(), window, GFP_KERNEL)?,
+            SendConfig::default(),
+        );
+        let mut recv = RecvStream::new(
+            KVVec::from_elem(MsgSlot::default(), window, GFP_KERNEL)?,
+            KVVec::from_elem(Response::default(), RESPONSES, GFP_KERNEL)?,
+            RecvConfig::default(),
+        );
+        recv.stop();
+        let inner = QpInner {
+            state: QpState::Reset,
+            attr: QpAttr::default(),
+            conn: None,
+            sq,
+            rq,
+            rq_base: 0,
+            send,
+            recv,
+            nak: None,
+            told_drained: false,
+        };
+        let qp = Arc::pin_init(
             pin_init!(Self {
-                qpn,
-                attr <- new_spinlock!(QpAttr::default()),
-                _init: init,
+                qpn: Atomic::new(0),
+                pd: init.pd,
+                signal_all: init.signal_all,
+                endpoint: endpoint.clone(),
+                send_cq: init.send_cq,
+                recv_cq: init.recv_cq,
+                events: init.events,
+                queued: Atomic::new(false),
+                inner <- new_spinlock_bh!(inner),
+                timer <- Timer::new(),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        let qpn = endpoint
+            .host()
+            .qps
+            .alloc(super::limits::QPN_RANGE, qp.clone())?;
+        qp.qpn.store(qpn, Relaxed);
+        qp.timer.attach(qp.clone());
+        Ok(qp)
     }
 
     /// Returns the queue pair's number.
     pub(crate) fn qpn(&self) -> u32 {
-        self.qpn
+        self.qpn.load(Relaxed)
     }
 
     /// Returns the state and the attributes, those that were never set being zero.
     pub(crate) fn query(&self) -> QpAttr {
-        let mut attr = *self.attr.lock();
-        attr.current_state = attr.state;
+        let inner = self.inner.lock();
+        let mut attr = inner.attr;
+        attr.state = inner.state;
+        attr.current_state = inner.state;
+        attr.sq_draining = inner.state == QpState::SendQueueDrain && !inner.send.is_drained();
         attr
     }
 
-    /// Sets the attributes in `mask` and moves to the state among them.
+    /// Whether a connection that INIT or a packet asks for, from `peer` with GID `gid`, is this
+    /// queue pair's.
+    pub(super) fn conn_for(&self, peer: Qpn, gid: &[u8; 16]) -> Option<Arc<Conn>> {
+        let inner = self.inner.lock();
+        let receives = !matches!(inner.state, QpState::Reset | QpState::Init | QpState::Error);
+        (receives && inner.attr.dest_qp_num == peer.0 && inner.attr.address.dgid.0 == *gid)
+            .then(|| inner.conn.clone())?
+    }
+
+    /// Sets the attributes in `mask` and moves to the state among them. Process context.
+    ///
+    /// The caller has checked the values; the state is checked here, under the lock, as the queue
+    /// pair may go to the error state by itself at any time.
+    ///
+    /// Errors: `EINVAL` if the state does not allow the change; what connecting returns.
     pub(crate) fn modify(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result {
-        let mut own = self.attr.lock();
-        let to = if mask.contains(AttrMask::STATE) {
-            attr.state
+        // The connection is made before the lock is taken, for that may sleep.
+        let conn = if mask.contains(AttrMask::ADDRESS) && mask.contains(AttrMask::DEST_QPN) {
+            Some(self.endpoint.connect(&attr.address)?)
         } else {
-            own.state
+            None
         };
-        if !QpType::Rc.may_modify(own.state, to, mask) {
+        let done = {
+            let mut inner = self.inner.lock();
+            let from = inner.state;
+            let to = if mask.contains(AttrMask::STATE) {
+                attr.state
+            } else {
+                from
+            };
+            let current = mask.contains(AttrMask::CURRENT_STATE) && attr.current_state != from;
+            if current || !QpType::Rc.may_modify(from, to, mask) {
+                None
+            } else {
+                inner.apply(attr, mask);
+                let old = self.enter(&mut inner, to, conn.clone());
+                self.arm(&inner);
+                Some((old, inner.conn.clone()))
+            }
+        };
+        let Some((old, run)) = done else {
+            // It was counted as a user of the connection already.
+            if let Some(conn) = conn {
+                conn.detach(self.qpn());
+            }
             return Err(EINVAL);
+        };
+        if let Some(conn) = old {
+            conn.detach(self.qpn());
         }
-        if !matches!(to, QpState::Reset | QpState::Init | QpState::Error) {
-            return Err(EOPNOTSUPP);
+        if let Some(conn) = run {
+            self.want_to_send(&conn);
+            conn.run();
         }
-        own.state = to;
         Ok(())
     }
 
-    /// User space has posted something.
-    pub(crate) fn doorbell(self: &Arc<Self>) {}
+    /// Carries out the move to state `to`. Returns the connection that is left.
+    fn enter(
+        &self,
+        inner: &mut Locked<'_>,
+        to: QpState,
+        conn: Option<Arc<Conn>>,
+    ) -> Option<Arc<Conn>> {
+        let qpn = Qpn(self.qpn());
+        let from = core::mem::replace(&mut inner.state, to);
+        match to {
+            QpState::Reset => {
+                inner.send.reset(SendConfig::default());
+                inner.recv.stop();
+                inner.sq.discard();
+                let _ = inner.sq.sleep();
+                if let Some(rq) = &mut inner.rq {
+                    rq.discard();
+                    rq.stay_awake();
+                }
+                inner.nak = None;
+                inner.attr = QpAttr::default();
+                return inner.conn.take();
+            }
+            QpState::Init | QpState::SendQueueError => {}
+            QpState::ReadyToReceive => {
+                if let Some(conn) = &conn {
+                    conn.introduce(qpn, Qpn(inner.attr.dest_qp_num));
+                }
+                let old = core::mem::replace(&mut inner.conn, conn);
+                inner.rq_base = inner.rq.as_ref().map_or(0, |rq| rq.oldest_index());
+                let cfg = inner.recv_config(qpn);
+                inner.recv.reset(cfg);
+                return old;
+            }
+            QpState::ReadyToSend => {
+                let cfg = inner.send_config(qpn);
+                match from {
+                    QpState::ReadyToReceive => inner.send.reset(cfg),
+                    _ => inner.send.set_limits(&cfg),
+                }
+                inner.send.set_draining(false);
+                let cfg = inner.recv_config(qpn);
+                inner.recv.set_limits(&cfg);
+            }
+            QpState::SendQueueDrain => {
+                let cfg = inner.send_config(qpn);
+                inner.send.set_limits(&cfg);
+                let cfg = inner.recv_config(qpn);
+                inner.recv.set_limits(&cfg);
+                inner.told_drained = false;
+                inner.send.set_draining(true);
+                self.tell_drained(inner);
+            }
+            QpState::Error => {
+                inner.state = from;
+                self.fail(inner);
+            }
+        }
+        None
+    }
 
-    /// Takes the queue pair out of everything.
-    pub(crate) fn destroy(&self) {}
+    /// Reports a drained send queue, once.
+    pub(super) fn tell_drained(&self, inner: &mut Locked<'_>) {
+        if inner.state == QpState::SendQueueDrain && inner.send.is_drained() && !inner.told_drained
+        {
+            inner.told_drained = true;
+            if inner.attr.sqd_async_notify {
+                self.events.report(QpEvent::SqDrained);
+            }
+        }
+    }
+
+    /// Moves to the error state: what is posted completes, the oldest with the reason that the
+    /// stream knows, all else flushed.
+    pub(super) fn fail(&self, inner: &mut Locked<'_>) {
+        if inner.state != QpState::Error {
+            inner.state = QpState::Error;
+            inner.send.fail(WcStatus::Flushed);
+            inner.recv.stop();
+        }
+        self.flush(inner);
+    }
+
+    /// Moves to the error state for a reason that no completion tells.
+    pub(super) fn fail_with(&self, inner: &mut Locked<'_>, event: QpEvent) {
+        if inner.state != QpState::Error {
+            self.fail(inner);
+            self.events.report(event);
+        }
+    }
+
+    /// Completes all that is posted to a queue pair in the error state.
+    fn flush(&self, inner: &mut Locked<'_>) {
+        self.complete_sent(inner);
+        loop {
+            match inner.sq.fetch() {
+                Ok(Some(index)) => {
+                    let wr_id = inner.sq.entry(index).map_or(0, SendWr::wr_id_of);
+                    self.push_flushed(&self.send_cq, wr_id);
+                    inner.sq.retire();
+                }
+                Ok(None) => {
+                    if !matches!(inner.sq.sleep(), Ok(false)) {
+                        break;
+                    }
+                }
+                // A ring with a wild index is left alone: nothing in it can be believed.
+                Err(_) => break,
+            }
+        }
+        let Some(rq) = &mut inner.rq else {
+            return;
+        };
+        loop {
+            if let Some(index) = rq.oldest() {
+                let wr_id = rq
+                    .entry(index)
+                    .and_then(RecvWr::parse)
+                    .map_or(0, |wr| wr.wr_id);
+                self.push_flushed(&self.recv_cq, wr_id);
+                rq.retire();
+                continue;
+            }
+            match rq.fetch() {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    if !matches!(rq.sleep(), Ok(false)) {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+    }
+
+    fn push_flushed(&self, cq: &Cq, wr_id: u64) {
+        // An overrun queue has told so itself, and this queue pair is in the error state already.
+        let _ = cq.push(
+            &Completion {
+                wr_id,
+                status: WcStatus::Flushed.to_ib(),
+                qp_num: self.qpn(),
+                ..Completion::default()
+            },
+            false,
+        );
+    }
+
+    /// User space has posted something. Process context.
+    pub(crate) fn doorbell(self: &Arc<Self>) {
+        let conn = {
+            let mut inner = self.inner.lock();
+            match inner.state {
+                QpState::Error => {
+                    self.flush(&mut inner);
+                    None
+                }
+                // Work requests wait for the states in which they are carried out.
+                QpState::Reset | QpState::Init | QpState::ReadyToReceive => None,
+                _ => inner.conn.clone(),
+            }
+        };
+        if let Some(conn) = conn {
+            self.want_to_send(&conn);
+            conn.run();
+        }
+    }
+
+    /// Enters the queue pair in the connection's queue, unless it is there.
+    pub(super) fn want_to_send(&self, conn: &Conn) {
+        if !self.queued.xchg(true, Full) {
+            conn.enqueue(self.qpn());
+        }
+    }
+
+    /// Enters the queue pair at the front of the connection's queue.
+    pub(super) fn wait_first(&self, conn: &Conn) {
+        if !self.queued.xchg(true, Full) {
+            conn.enqueue_first(self.qpn());
+        }
+    }
+
+    /// The queue pair was taken off the connection's queue.
+    pub(super) fn left_queue(&self) {
+        self.queued.xchg(false, Full);
+    }
+
+    /// Enters the queue pair in the connection's queue if it has anything to send.
+    pub(super) fn want_if_ready(&self, inner: &mut Locked<'_>, conn: &Conn) {
+        self.fetch(inner);
+        if inner.next_packet().is_some() {
+            self.want_to_send(conn);
+        }
+    }
+
+    /// Sets the timer to when either stream next needs it.
+    pub(super) fn arm(&self, inner: &Locked<'_>) {
+        if let Some(at) = inner.send.poll_timeout() {
+            self.timer.arm_by(at.0);
+        }
+    }
+
+    /// The peer endpoint is gone, and with it all that was outstanding there.
+    pub(super) fn peer_lost(&self, inner: &mut Locked<'_>) {
+        if !inner.send.is_empty() {
+            inner.send.fail(WcStatus::RetryExceeded);
+            self.complete_sent(inner);
+        }
+        self.fail_with(inner, QpEvent::Fatal);
+    }
+
+    /// Takes the queue pair out of everything: no packet and no timer finds it any more on
+    /// return. Process context, may sleep.
+    pub(crate) fn destroy(&self) {
+        drop(self.endpoint.host().qps.remove(self.qpn()));
+        self.timer.stop();
+        let conn = {
+            let mut inner = self.inner.lock();
+            inner.state = QpState::Reset;
+            inner.recv.stop();
+            inner.conn.take()
+        };
+        if let Some(conn) = conn {
+            conn.detach(self.qpn());
+        }
+    }
+}
+
+impl QpInner {
+    /// Keeps the attributes in `mask`.
+    fn apply(&mut self, new: &QpAttr, mask: AttrMask) {
+        let attr = &mut self.attr;
+        let mut set = |bit: AttrMask, f: fn(&mut QpAttr, &QpAttr)| {
+            if mask.contains(bit) {
+                f(attr, new);
+            }
+        };
+        set(AttrMask::SQD_ASYNC_NOTIFY, |a, n| {
+            a.sqd_async_notify = n.sqd_async_notify
+        });
+        set(AttrMask::ACCESS_FLAGS, |a, n| {
+            a.access_flags = n.access_flags
+        });
+        set(AttrMask::PKEY_INDEX, |a, n| a.pkey_index = n.pkey_index);
+        set(AttrMask::PORT, |a, n| a.port_num = n.port_num);
+        set(AttrMask::ADDRESS, |a, n| a.address = n.address);
+        set(AttrMask::PATH_MTU, |a, n| a.path_mtu = n.path_mtu);
+        set(AttrMask::TIMEOUT, |a, n| a.timeout = n.timeout);
+        set(AttrMask::RETRY_CNT, |a, n| a.retry_cnt = n.retry_cnt);
+        set(AttrMask::RNR_RETRY, |a, n| a.rnr_retry = n.rnr_retry);
+        set(AttrMask::RQ_PSN, |a, n| a.rq_psn = n.rq_psn);
+        set(AttrMask::MAX_RD_ATOMIC, |a, n| {
+            a.max_rd_atomic = n.max_rd_atomic
+        });
+        set(AttrMask::MIN_RNR_TIMER, |a, n| {
+            a.min_rnr_timer = n.min_rnr_timer
+        });
+        set(AttrMask::SQ_PSN, |a, n| a.sq_psn = n.sq_psn);
+        set(AttrMask::MAX_DEST_RD_ATOMIC, |a, n| {
+            a.max_dest_rd_atomic = n.max_dest_rd_atomic;
+        });
+        set(AttrMask::DEST_QPN, |a, n| a.dest_qp_num = n.dest_qp_num);
+    }
+
+    fn send_config(&self, qpn: Qpn) -> SendConfig {
+        SendConfig {
+            qpn,
+            peer_qpn: Qpn(self.attr.dest_qp_num),
+            mtu: self.attr.path_mtu.bytes(),
+            sq_psn: self.attr.sq_psn,
+            max_rd_atomic: self.attr.max_rd_atomic.into(),
+            retry_cnt: self.attr.retry_cnt,
+            rnr_retry: self.attr.rnr_retry,
+            ack_timeout: self.attr.timeout,
+        }
+    }
+
+    fn recv_config(&self, qpn: Qpn) -> RecvConfig {
+        let access = self.attr.access_flags;
+        RecvConfig {
+            qpn,
+            peer_qpn: Qpn(self.attr.dest_qp_num),
+            mtu: self.attr.path_mtu.bytes(),
+            rq_psn: self.attr.rq_psn,
+            max_dest_rd_atomic: self.attr.max_dest_rd_atomic.into(),
+            min_rnr_timer: self.attr.min_rnr_timer,
+            access: RemoteAccess {
+                write: access & super::mr::access::REMOTE_WRITE != 0,
+                read: access & super::mr::access::REMOTE_READ != 0,
+                atomic: access & super::mr::access::REMOTE_ATOMIC != 0,
+            },
+        }
+    }
+
+    /// The entry of the receive queue that is receive `rsn`.
+    pub(super) fn recv_index(&self, rsn: proto::psn::Rsn) -> u32 {
+        self.rq_base.wrapping_add(rsn.0)
+    }
+}
+
+impl TimerCallback for Qp {
+    /// Runs in softirq context.
+    fn expired(this: ArcBorrow<'_, Self>) {
+        let qp: Arc<Self> = this.into();
+        let conn = {
+            let mut inner = qp.inner.lock();
+            if inner.state == QpState::Reset {
+                return;
+            }
+            let progress = inner.conn.as_ref().map_or_else(now, |c| c.progress());
+            inner.send.on_timeout(now(), progress);
+            qp.complete_sent(&mut inner);
+            qp.arm(&inner);
+            inner.conn.clone()
+        };
+        if let Some(conn) = conn {
+            qp.want_to_send(&conn);
+            conn.run();
+        }
+    }
 }

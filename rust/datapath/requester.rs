@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The requester half of a queue pair: from the send queue to packets, and from acknowledgements
+//! to completions.
+
+use super::{
+    cq::Completion,
+    mr::{
+        access,
+        AccessError, //
+    },
+    now,
+    qp::{
+        Locked,
+        Qp,
+        QpInner, //
+    },
+    wqe::{
+        Payload,
+        SendOp,
+        SendWr, //
+    },
+};
+use crate::{
+    net::{
+        skbuff::RxSkb,
+        tx::TxBurst, //
+    },
+    rdma::{
+        event::QpEvent,
+        qp::QpState, //
+    },
+};
+use kernel::prelude::*;
+use proto::{
+    packet::{
+        DataFields,
+        TxDesc, //
+    },
+    stream::{
+        self,
+        RequestPacket,
+        ResponseTarget,
+        SendWork,
+        WcStatus, //
+    },
+};
+
+/// Why a packet could not be built.
+pub(super) enum BuildError {
+    /// The work request's memory may not be used (any more).
+    Protection,
+    /// The burst has no room: try it in the next one.
+    NoRoom,
+}
+
+impl From<AccessError> for BuildError {
+    fn from(_: AccessError) -> Self {
+        BuildError::Protection
+    }
+}
+
+impl Qp {
+    /// Takes work requests off the send queue while the stream has room for them.
+    ///
+    /// Returns whether the queue is to be looked at again without a doorbell, as it is not empty.
+    pub(super) fn fetch(&self, inner: &mut Locked<'_>) -> bool {
+        loop {
+            if inner.state != QpState::ReadyToSend {
+                return false;
+            }
+            if !inner.send.can_post() {
+                inner.sq.stay_awake();
+                return true;
+            }
+            match inner.sq.fetch() {
+                Ok(Some(index)) => self.post(inner, index),
+                Ok(None) => match inner.sq.sleep() {
+                    Ok(true) => return false,
+                    Ok(false) => {}
+                    Err(_) => return self.wild_ring(inner),
+                },
+                Err(_) => return self.wild_ring(inner),
+            }
+        }
+    }
+
+    fn wild_ring(&self, inner: &mut Locked<'_>) -> bool {
+        self.fail_with(inner, QpEvent::Fatal);
+        false
+    }
+
+    /// Hands the fetched work request `index` to the stream.
+    fn post(&self, inner: &mut QpInner, index: u32) {
+        let (work, bad) = match inner.sq.entry(index) {
+            Some(entry) => self.translate(entry, index),
+            None => (SendWork::default(), Some(WcStatus::LocalQpOperation)),
+        };
+        // There is room, the caller has looked.
+        let _ = match bad {
+            None => inner.send.post(now(), &work),
+            Some(status) => inner.send.post_broken(now(), &work, status),
+        };
+    }
+
+    /// Translates a work request for the stream, and says what is wrong with it.
+    fn translate(&self, entry: &[u8], index: u32) -> (SendWork, Option<WcStatus>) {
+        let mut work = SendWork {
+            cookie: index,
+            ..SendWork::default()
+        };
+        let Some(wr) = SendWr::parse(entry) else {
+            return (work, Some(WcStatus::LocalQpOperation));
+        };
+        let Some(op) = stream_op(wr.op) else {
+            return (work, Some(WcStatus::LocalQpOperation));
+        };
+        work.op = op;
+        work.fence = wr.fence();
+        work.solicited = wr.solicited();
+        work.va = wr.remote_addr;
+        work.rkey = wr.rkey;
+        work.imm_or_inv = match wr.op {
+            SendOp::SendInv => wr.imm,
+            _ => u32::from_be(wr.imm),
+        };
+        work.compare_add = wr.compare_add;
+        work.swap = wr.swap;
+        let total = match wr.payload(entry) {
+            Some(Payload::Inline(_)) if op.has_response() => {
+                return (work, Some(WcStatus::LocalQpOperation));
+            }
+            Some(Payload::Inline(data)) => data.len() as u64,
+            Some(Payload::List(list)) => {
+                let rights = if op.has_response() {
+                    access::LOCAL_WRITE
+                } else {
+                    0
+                };
+                let mrs = self.endpoint.mrs();
+                if list
+                    .iter()
+                    .any(|sge| mrs.check_sge(self.pd, &sge, rights).is_err())
+                {
+                    return (work, Some(WcStatus::LocalProtection));
+                }
+                list.total()
+            }
+            None => return (work, Some(WcStatus::LocalQpOperation)),
+        };
+        match u32::try_from(total) {
+            Ok(len) if len <= stream::MAX_MSG_LEN && !(op.is_atomic() && len < 8) => {
+                work.len = len;
+                (work, None)
+            }
+            _ => (work, Some(WcStatus::LocalLength)),
+        }
+    }
+
+    /// Completes what the stream has done, and moves to the error state if it has ended.
+    pub(super) fn complete_sent(&self, inner: &mut Locked<'_>) {
+        let mut lost = false;
+        while let Some(done) = inner.send.pop_completed() {
+            let wr = inner.sq.entry(done.cookie).map(|entry| {
+                SendWr::parse(entry).map_or((SendWr::wr_id_of(entry), true, 0), |wr| {
+                    (wr.wr_id, wr.signaled(), wr.op.wc_opcode())
+                })
+            });
+            if let Some((wr_id, signaled, opcode)) = wr {
+                if signaled || self.signal_all || done.status != WcStatus::Success {
+                    let completion = Completion {
+                        wr_id,
+                        status: done.status.to_ib(),
+                        opcode,
+                        byte_len: done.byte_len,
+                        qp_num: self.qpn(),
+                        ..Completion::default()
+                    };
+                    lost |= self.send_cq.push(&completion, false).is_err();
+                }
+            }
+            inner.sq.retire();
+        }
+        if inner.send.is_flushing() && inner.state != QpState::Error {
+            self.fail(inner);
+        } else if lost {
+            self.fail_with(inner, QpEvent::Fatal);
+        }
+        self.tell_drained(inner);
+    }
+
+    /// Adds the payload of a request packet to the burst's current segment, and to its CRC if
+    /// there is to be one.
+    pub(super) fn push_request(
+        &self,
+        inner: &QpInner,
+        packet: &RequestPacket,
+        burst: &mut TxBurst,
+        sum: &mut Option<u32>,
+    ) -> Result<(), BuildError> {
+        if packet.len == 0 {
+            return Ok(());
+        }
+        let entry = inner
+            .sq
+            .entry(packet.cookie)
+            .ok_or(BuildError::Protection)?;
+        let payload = SendWr::parse(entry)
+            .and_then(|wr| wr.payload(entry))
+            .ok_or(BuildError::Protection)?;
+        match payload {
+            Payload::Inline(data) => {
+                // CAST: `usize` is 64 bits wide here.
+                let start = packet.offset as usize;
+                let data = data
+                    .get(start..start + packet.len as usize)
+                    .ok_or(BuildError::Protection)?;
+                *sum = sum.map(|sum| crate::net::crc::crc32c(sum, data));
+                burst.push_bytes(data).map_err(|_| BuildError::NoRoom)?;
+            }
+            Payload::List(list) => {
+                let mrs = self.endpoint.mrs();
+                list.walk(packet.offset.into(), packet.len.into(), |sge| {
+                    let len = u64::from(sge.length);
+                    let mr = mrs.get(self.pd, sge.lkey, sge.addr, len, 0)?;
+                    push_memory(&mr, sge.addr, sge.length, burst, sum)
+                })
+                .ok_or(BuildError::Protection)??;
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory of a request's work request is not accessible any more.
+    pub(super) fn request_failed(&self, inner: &mut Locked<'_>, desc: &TxDesc) {
+        inner.send.fail_message(desc.msn, WcStatus::LocalProtection);
+        self.complete_sent(inner);
+    }
+
+    /// Takes a response packet, whose payload is the `len` bytes at `off` of `skb`.
+    pub(super) fn on_response(
+        &self,
+        inner: &mut Locked<'_>,
+        fields: &DataFields,
+        skb: &RxSkb,
+        off: usize,
+        len: u32,
+    ) {
+        let target = inner.send.on_response(fields, len);
+        let placed = match target {
+            ResponseTarget::Ignore | ResponseTarget::Mismatch(_) => None,
+            ResponseTarget::Place { cookie, offset } => {
+                Some(self.place_response(inner, cookie, offset, Source::Packet(skb, off, len)))
+            }
+            ResponseTarget::Atomic { cookie, original } => {
+                let word = original.to_ne_bytes();
+                Some(self.place_response(inner, cookie, 0, Source::Bytes(&word)))
+            }
+        };
+        match placed {
+            Some(Ok(())) => inner.send.response_placed(now(), fields),
+            Some(Err(_)) => inner
+                .send
+                .fail_message(fields.msn, WcStatus::LocalProtection),
+            None => {}
+        }
+        self.complete_sent(inner);
+    }
+
+    fn place_response(
+        &self,
+        inner: &QpInner,
+        cookie: u32,
+        offset: u32,
+        source: Source<'_>,
+    ) -> Result<(), AccessError> {
+        let entry = inner.sq.entry(cookie).ok_or(AccessError::Key)?;
+        let payload = SendWr::parse(entry).and_then(|wr| wr.payload(entry));
+        let Some(Payload::List(list)) = payload else {
+            return Err(AccessError::Key);
+        };
+        self.scatter(list, offset, &source)
+    }
+}
+
+/// Adds `len` bytes at `va` of a region to the burst's current segment, and to its CRC.
+pub(super) fn push_memory(
+    mr: &super::mr::Mr,
+    va: u64,
+    len: u32,
+    burst: &mut TxBurst,
+    sum: &mut Option<u32>,
+) -> Result<(), BuildError> {
+    let at = mr.offset_of(va, len.into())?;
+    // CAST: `usize` is 64 bits wide here.
+    let len = len as usize;
+    burst
+        .push_umem(mr.memory(), at, len)
+        .map_err(|_| BuildError::NoRoom)?;
+    if let Some(sum) = sum {
+        *sum = mr
+            .memory()
+            .crc32c(at, len, *sum)
+            .map_err(|_| BuildError::Protection)?;
+    }
+    Ok(())
+}
+
+/// Data on their way to user memory.
+pub(super) enum Source<'a> {
+    /// That many bytes at this offset of a received packet.
+    Packet(&'a RxSkb, usize, u32),
+    Bytes(&'a [u8]),
+}
+
+impl Source<'_> {
+    pub(super) fn len(&self) -> u32 {
+        match self {
+            Source::Packet(_, _, len) => *len,
+            // CAST: at most a handful of bytes.
+            Source::Bytes(b) => b.len() as u32,
+        }
+    }
+
+    /// Copies the `len` bytes at `from` of the data to the region's address `va`.
+    pub(super) fn copy(
+        &self,
+        from: u32,
+        mr: &super::mr::Mr,
+        va: u64,
+        len: u32,
+    ) -> Result<(), AccessError> {
+        let at = mr.offset_of(va, len.into())?;
+        // CAST: `usize` is 64 bits wide here.
+        let (from, len) = (from as usize, len as usize);
+        match self {
+            Source::Packet(skb, off, _) => skb.copy_to_umem(off + from, mr.memory(), at, len),
+            Source::Bytes(b) => b
+                .get(from..from + len)
+                .ok_or(EFAULT)
+                .and_then(|b| mr.memory().write(at, b)),
+        }
+        .map_err(|_| AccessError::Bounds)
+    }
+}
+
+/// What the stream calls an operation; [`None`] for those that this provider does not have.
+fn stream_op(op: SendOp) -> Option<stream::SendOp> {
+    Some(match op {
+        SendOp::Write => stream::SendOp::Write,
+        SendOp::WriteImm => stream::SendOp::WriteImm,
+        SendOp::Send => stream::SendOp::Send,
+        SendOp::SendImm => stream::SendOp::SendImm,
+        SendOp::SendInv => stream::SendOp::SendInv,
+        SendOp::Read => stream::SendOp::Read,
+        SendOp::CmpSwap => stream::SendOp::CmpSwap,
+        SendOp::FetchAdd => stream::SendOp::FetchAdd,
+        SendOp::LocalInv | SendOp::BindMw => return None,
+    })
+}

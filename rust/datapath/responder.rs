@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The responder half of a queue pair: request packets go to memory, messages to completions, and
+//! reads and atomics get their answers.
+
+use super::{
+    cq::{
+        Completion,
+        WC_WITH_IMM,
+        WC_WITH_INVALIDATE, //
+    },
+    mr::{
+        access,
+        AccessError, //
+    },
+    qp::{
+        Locked,
+        Qp, //
+    },
+    requester::{
+        push_memory,
+        BuildError,
+        Source, //
+    },
+    wqe::{
+        RecvWr,
+        SgList, //
+    },
+};
+use crate::{
+    net::tx::TxBurst,
+    rdma::event::QpEvent, //
+};
+use kernel::prelude::*;
+use proto::{
+    packet::{
+        DataFields,
+        Opcode,
+        TxDesc, //
+    },
+    psn::Rsn,
+    stream::{
+        Delivery,
+        MemoryRange,
+        Nak,
+        Received,
+        Refusal,
+        ResponsePacket,
+        Target,
+        Verdict,
+        WcStatus, //
+    },
+};
+
+/// `IB_WC_RECV`.
+const WC_RECV: u32 = 1 << 7;
+
+/// `IB_WC_RECV_RDMA_WITH_IMM`.
+const WC_RECV_RDMA_WITH_IMM: u32 = WC_RECV + 1;
+
+impl Qp {
+    /// Takes a request packet. Returns the NAK to be sent while the packet is held; without one
+    /// the packet is to be acknowledged.
+    pub(super) fn on_request(
+        &self,
+        inner: &mut Locked<'_>,
+        fields: &DataFields,
+        source: &Source<'_>,
+    ) -> Option<Nak> {
+        if !inner.recv.is_ready() {
+            return Some(Nak::not_ready(fields));
+        }
+        let posted = self.receives_posted(inner, fields);
+        let nak = match inner.recv.on_packet(fields, source.len(), posted) {
+            Verdict::Discard => None,
+            Verdict::Refuse(why) => inner.recv.refuse(fields, why),
+            Verdict::Place(target) => match self.place(inner, target, source) {
+                Ok(()) => {
+                    inner.recv.placed(fields, source.len());
+                    None
+                }
+                Err(why) => inner.recv.refuse(fields, why),
+            },
+        };
+        // A NAK that an atomic or a read brings is not for this packet, and holds nothing; the
+        // stream gives the packet's own NAK above.
+        self.deliver(inner);
+        nak
+    }
+
+    /// Returns how many receives were posted since RSN 0, having fetched them, if the packet needs
+    /// to know.
+    fn receives_posted(&self, inner: &mut Locked<'_>, fields: &DataFields) -> Rsn {
+        let base = inner.rq_base;
+        let wanted = base.wrapping_add(fields.rsn.0);
+        let Some(rq) = &mut inner.rq else {
+            return Rsn(0);
+        };
+        let missing = wanted.wrapping_sub(rq.fetched()) < 1 << 31;
+        if missing {
+            loop {
+                match rq.fetch() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.fail_with(inner, QpEvent::Fatal);
+                        return Rsn(0);
+                    }
+                }
+            }
+        }
+        Rsn(inner
+            .rq
+            .as_ref()
+            .map_or(0, |rq| rq.fetched().wrapping_sub(base)))
+    }
+
+    /// Copies the payload of a request to where it belongs, or checks what it names.
+    fn place(
+        &self,
+        inner: &Locked<'_>,
+        target: Target,
+        source: &Source<'_>,
+    ) -> Result<(), Refusal> {
+        match target {
+            Target::None => Ok(()),
+            Target::Memory(range) if range.len == 0 => Ok(()),
+            Target::ReadFrom(range) if range.len == 0 => Ok(()),
+            Target::Memory(range) => {
+                let mr = self.remote(&range, access::REMOTE_WRITE)?;
+                source
+                    .copy(0, &mr, range.va, range.len)
+                    .map_err(|_| Refusal::RemoteAccess)
+            }
+            Target::ReadFrom(range) => self.remote(&range, access::REMOTE_READ).map(|_| ()),
+            Target::Recv { rsn, offset } => {
+                let wr = inner
+                    .rq
+                    .as_ref()
+                    .and_then(|rq| rq.entry(inner.recv_index(rsn)))
+                    .and_then(RecvWr::parse)
+                    .ok_or(Refusal::ReceiveProtection)?;
+                if u64::from(offset) + u64::from(source.len()) > wr.list.total() {
+                    return Err(Refusal::ReceiveTooShort);
+                }
+                self.scatter(wr.list, offset, source)
+                    .map_err(|_| Refusal::ReceiveProtection)
+            }
+        }
+    }
+
+    /// Looks up memory that the peer names.
+    fn remote(
+        &self,
+        range: &MemoryRange,
+        rights: u32,
+    ) -> Result<kernel::sync::Arc<super::mr::Mr>, Refusal> {
+        self.endpoint
+            .mrs()
+            .get(self.pd, range.rkey, range.va, range.len.into(), rights)
+            .map_err(|_| Refusal::RemoteAccess)
+    }
+
+    /// Copies data to `offset` of a local scatter list.
+    pub(super) fn scatter(
+        &self,
+        list: SgList<'_>,
+        offset: u32,
+        source: &Source<'_>,
+    ) -> Result<(), AccessError> {
+        let mut done = 0;
+        list.walk(offset.into(), source.len().into(), |sge| {
+            let len = u64::from(sge.length);
+            let mr =
+                self.endpoint
+                    .mrs()
+                    .get(self.pd, sge.lkey, sge.addr, len, access::LOCAL_WRITE)?;
+            source.copy(done, &mr, sge.addr, sge.length)?;
+            done += sge.length;
+            Ok(())
+        })
+        .unwrap_or(Err(AccessError::Bounds))
+    }
+
+    /// Carries out what has come to its turn.
+    pub(super) fn deliver(&self, inner: &mut Locked<'_>) {
+        while let Some(delivery) = inner.recv.pop_delivery() {
+            match delivery {
+                Delivery::Write { .. } => {}
+                Delivery::Receive(received) => self.complete_receive(inner, &received),
+                Delivery::Atomic {
+                    opcode,
+                    target,
+                    compare_add,
+                    swap,
+                } => {
+                    let result = self.atomic(opcode, &target, compare_add, swap);
+                    if let Some(nak) = inner.recv.atomic_result(result) {
+                        self.tell(inner, &nak);
+                    }
+                }
+                Delivery::Failed { why, receive } => {
+                    if let Some((rsn, status)) = receive {
+                        self.fail_receive(inner, rsn, status);
+                    }
+                    let event = match why {
+                        Refusal::RemoteAccess => QpEvent::AccessError,
+                        Refusal::InvalidRequest => QpEvent::RequestError,
+                        _ => QpEvent::Fatal,
+                    };
+                    self.fail(inner);
+                    // IBTA 9.9.3: an error that a receive completion tells needs no event.
+                    if receive.is_none() {
+                        self.events.report(event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn atomic(
+        &self,
+        opcode: Opcode,
+        target: &MemoryRange,
+        compare_add: u64,
+        swap: u64,
+    ) -> Result<u64, Refusal> {
+        let mr = self.remote(target, access::REMOTE_ATOMIC)?;
+        let at = mr
+            .offset_of(target.va, target.len.into())
+            .map_err(|_| Refusal::RemoteAccess)?;
+        match opcode {
+            Opcode::CmpSwap => mr.memory().compare_exchange(at, compare_add, swap),
+            _ => mr.memory().fetch_add(at, compare_add),
+        }
+        .map_err(|_| Refusal::InvalidRequest)
+    }
+
+    fn complete_receive(&self, inner: &mut Locked<'_>, received: &Received) {
+        let index = inner.recv_index(received.rsn);
+        let wr_id = inner
+            .rq
+            .as_ref()
+            .and_then(|rq| rq.entry(index))
+            .and_then(RecvWr::parse)
+            .map_or(0, |wr| wr.wr_id);
+        let (opcode, wc_flags, imm) = match received.opcode {
+            Opcode::WriteImm => (WC_RECV_RDMA_WITH_IMM, WC_WITH_IMM, received.imm.to_be()),
+            Opcode::SendImm => (WC_RECV, WC_WITH_IMM, received.imm.to_be()),
+            Opcode::SendInv => (WC_RECV, WC_WITH_INVALIDATE, received.invalidate),
+            _ => (WC_RECV, 0, 0),
+        };
+        let completion = Completion {
+            wr_id,
+            status: WcStatus::Success.to_ib(),
+            opcode,
+            byte_len: received.byte_len,
+            imm,
+            qp_num: self.qpn(),
+            wc_flags,
+            src_qp: inner.attr.dest_qp_num,
+            ..Completion::default()
+        };
+        let lost = self.recv_cq.push(&completion, received.solicited).is_err();
+        if let Some(rq) = &mut inner.rq {
+            rq.retire();
+        }
+        if lost {
+            self.fail_with(inner, QpEvent::Fatal);
+        }
+    }
+
+    /// Completes the receive that a refused message was to consume. It is the oldest one.
+    fn fail_receive(&self, inner: &mut Locked<'_>, rsn: Rsn, status: WcStatus) {
+        let index = inner.recv_index(rsn);
+        let Some(rq) = &mut inner.rq else {
+            return;
+        };
+        let Some(wr) = rq.entry(index).and_then(RecvWr::parse) else {
+            return;
+        };
+        let completion = Completion {
+            wr_id: wr.wr_id,
+            status: status.to_ib(),
+            opcode: WC_RECV,
+            qp_num: self.qpn(),
+            ..Completion::default()
+        };
+        let _ = self.recv_cq.push(&completion, false);
+        rq.retire();
+    }
+
+    /// Sends a NAK that holds no packet.
+    fn tell(&self, inner: &mut Locked<'_>, nak: &Nak) {
+        inner.nak = Some(*nak);
+    }
+
+    /// Adds the payload of a response packet to the burst's current segment, and to its CRC if
+    /// there is to be one.
+    pub(super) fn push_response(
+        &self,
+        packet: &ResponsePacket,
+        burst: &mut TxBurst,
+        sum: &mut Option<u32>,
+    ) -> Result<(), BuildError> {
+        let source = &packet.source;
+        if source.len == 0 {
+            return Ok(());
+        }
+        let mr = self
+            .remote(source, access::REMOTE_READ)
+            .map_err(|_| BuildError::Protection)?;
+        push_memory(&mr, source.va, source.len, burst, sum)
+    }
+
+    /// The memory that a response reads is not accessible any more.
+    pub(super) fn response_failed(&self, inner: &mut Locked<'_>, desc: &TxDesc) {
+        if let Some(nak) = inner.recv.response_failed(desc.msn, Refusal::RemoteAccess) {
+            self.tell(inner, &nak);
+        }
+        self.deliver(inner);
+    }
+}
