@@ -9,6 +9,7 @@ pub mod rdma;
 pub mod sync;
 
 mod datapath;
+mod params;
 mod provider;
 
 module! {
@@ -18,6 +19,24 @@ module! {
     description: "MetaRoCE RDMA provider",
     license: "GPL",
     alias: ["rdma-link-metaroce"],
+    params: {
+        port: u16 {
+            default: 24791,
+            description: "UDP port of links that are added from now on",
+        },
+        paths_per_plane: u8 {
+            default: 8,
+            description: "Paths of a connection per plane, 1 to 16",
+        },
+        window: u32 {
+            default: 64,
+            description: "Packets in flight per path, 1 to 256",
+        },
+        crc: u8 {
+            default: 1,
+            description: "Whether to protect packets by a CRC32C of their own",
+        },
+    },
 }
 
 #[pin_data]
@@ -28,11 +47,17 @@ struct MetaRoce {
     /// Removes all devices when it is dropped.
     #[pin]
     links: rdma::link::Registration<provider::Device>,
+    /// Closes sockets in time. Goes last: its own end looks to it like that of all namespaces.
+    #[pin]
+    namespaces: net::namespace::Registration<datapath::host::Namespaces>,
 }
 
 impl kernel::InPlaceModule for MetaRoce {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            // SAFETY: Nothing of the module has run yet.
+            _: { unsafe { datapath::host::init() } },
+            namespaces <- net::namespace::Registration::new(),
             links <- rdma::link::Registration::new(),
             watch: provider::Watch::start()?,
         })

@@ -1,10 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What carries the verbs out.
+//! The data path: glue between verbs, the transport and the network.
+//!
+//! [`proto`] decides; this module carries out: doorbells become packets ([`tx`]), packets become
+//! bytes in user memory and completions ([`rx`]), timers become events.
+//!
+//! # Locks
+//!
+//! A queue pair's lock, then its connection's; a queue pair's lock, then a completion queue's. The
+//! queue of a connection's waiting queue pairs has a lock of its own, which is taken last. All are
+//! spinlocks taken with bottom halves disabled: everything here runs in softirq context or in
+//! process context, and most of it in both.
+//!
+//! # Lifetime
+//!
+//! Packets, timers and keys find objects through [`IdTable`](crate::sync::id_table::IdTable)s.
+//! What is found is used and dropped with bottom halves disabled, and removal from a table waits
+//! for all such sections to end. So the last reference to anything goes away in process context,
+//! in the verb that destroys it.
 
+mod bytes;
+mod conn;
 pub(crate) mod counters;
 pub(crate) mod cq;
 pub(crate) mod endpoint;
+pub(crate) mod host;
 pub(crate) mod limits;
 pub(crate) mod mr;
+pub(crate) mod plane;
 pub(crate) mod qp;
+mod requester;
+mod responder;
+mod rx;
+mod tx;
+mod work_queue;
+pub(crate) mod wqe;
+
+use proto::time::Instant;
+
+/// The time on the clock that the transport runs on, `CLOCK_MONOTONIC`.
+fn now() -> Instant {
+    Instant(crate::sync::hrtimer::now())
+}

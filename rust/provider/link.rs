@@ -73,8 +73,7 @@ impl LinkType for Device {
 
 /// Makes and registers a device.
 fn add_device(name: &CStr, ndev: &NetDevice) -> Result {
-    // CAST: A small constant.
-    let port = bindings::METAROCE_DEFAULT_UDP_PORT as u16;
+    let port = crate::params::port();
     let endpoint = Endpoint::new(ndev, port)?;
     let desc = Description {
         node_desc: c"MetaRoCE",

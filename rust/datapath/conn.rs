@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections: the transport's connection with its lock, its timer and the queue pairs that wait
+//! to send on it.
+
+use super::{
+    counters::Totals,
+    endpoint::Endpoint,
+    limits::{
+        IDLE_NS,
+        NAKS, //
+    },
+    now,
+    plane::{
+        self,
+        PlaneInfo, //
+    },
+};
+use crate::{
+    net::{
+        random_u32,
+        route::{
+            Flow,
+            Route, //
+        },
+    },
+    sync::{
+        hrtimer::{
+            Timer,
+            TimerCallback, //
+        },
+        lock_bh::{
+            new_spinlock_bh,
+            BhDisabled,
+            SpinLockBh,
+            SpinLockBhBackend, //
+        },
+    },
+};
+use core::cmp::Ordering;
+use kernel::{
+    impl_has_work, new_work,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        lock::Guard,
+        Arc,
+        ArcBorrow, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
+    },
+};
+use proto::{
+    connection::{
+        Config,
+        Connection,
+        Event,
+        Intro,
+        NakRecord,
+        State, //
+    },
+    packet::{
+        PathId,
+        Qpn, //
+    },
+    path::{
+        Path,
+        TxSlot,
+        SPAN, //
+    },
+    time::Instant,
+    wire::{
+        AckBlock,
+        Gid,
+        MAX_ACK_BLOCKS, //
+    },
+};
+
+/// The transport's connection on kernel memory.
+pub(super) type Proto = Connection<KVVec<TxSlot>, KVVec<Path<KVVec<TxSlot>>>, KVVec<NakRecord>>;
+
+/// What tells connections of an endpoint apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct ConnKey {
+    pub(super) local: Gid,
+    pub(super) remote: Gid,
+}
+
+impl Ord for ConnKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.remote.0, self.local.0).cmp(&(other.remote.0, other.local.0))
+    }
+}
+
+impl PartialOrd for ConnKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A route of the transport, and what the kernel makes of it.
+struct Resolved {
+    of: proto::path::Route,
+    route: Route,
+}
+
+/// What the connection's lock guards.
+pub(super) struct ConnInner {
+    pub(super) proto: Proto,
+    planes: KVec<PlaneInfo>,
+    /// Routes in use: at most one for each path.
+    routes: KVec<Resolved>,
+    /// For building ACKs.
+    pub(super) blocks: KVec<AckBlock>,
+    /// Queue pairs that belong to the connection.
+    users: usize,
+    /// When the last one left.
+    idle_since: Option<Instant>,
+}
+
+/// The connection's lock, held.
+pub(super) type Locked<'a> = Guard<'a, ConnInner, SpinLockBhBackend>;
+
+/// Queue pairs that want to send, in turn. Each is in it at most once.
+struct Ready {
+    /// A ring; its length bounds the number of users.
+    ring: KVec<u32>,
+    head: usize,
+    len: usize,
+}
+
+impl Ready {
+    fn place(&self, i: usize) -> usize {
+        // The ring is not empty when this is called.
+        (self.head + i) % self.ring.len().max(1)
+    }
+
+    fn push_back(&mut self, qpn: u32) {
+        let at = self.place(self.len);
+        if self.len < self.ring.len() {
+            if let Some(slot) = self.ring.get_mut(at) {
+                *slot = qpn;
+                self.len += 1;
+            }
+        }
+    }
+
+    fn push_front(&mut self, qpn: u32) {
+        if self.len < self.ring.len() {
+            self.head = self.place(self.ring.len() - 1);
+            if let Some(slot) = self.ring.get_mut(self.head) {
+                *slot = qpn;
+                self.len += 1;
+            }
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let qpn = self.ring.get(self.head).copied();
+        self.head = self.place(1);
+        self.len -= 1;
+        qpn
+    }
+
+    fn remove(&mut self, qpn: u32) {
+        for _ in 0..self.len {
+            match self.pop_front() {
+                Some(q) if q != qpn => self.push_back(q),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A connection between two endpoints, shared by all their queue pairs.
+#[pin_data]
+pub(crate) struct Conn {
+    id: u32,
+    key: ConnKey,
+    pub(super) endpoint: Arc<Endpoint>,
+    #[pin]
+    pub(super) inner: SpinLockBh<ConnInner>,
+    #[pin]
+    ready: SpinLockBh<Ready>,
+    /// Path timers, the handshake and idleness.
+    #[pin]
+    timer: Timer<Self>,
+    /// Somebody is in [`Self::run`]; who else comes asks for another round and leaves.
+    running: Atomic<bool>,
+    again: Atomic<bool>,
+    #[pin]
+    retire: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Conn { self.retire }
+}
+
+impl WorkItem for Conn {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.endpoint.retire(&this);
+    }
+}
+
+impl Conn {
+    /// Makes a connection that has not yet heard of its peer. Process context.
+    ///
+    /// Errors: `ENETDOWN` if the endpoint has no plane with an address of the right family,
+    /// `ENOMEM`.
+    pub(super) fn new(endpoint: &Arc<Endpoint>, key: ConnKey) -> Result<Arc<Self>> {
+        let planes = endpoint.planes.describe(key.local)?;
+        if planes.is_empty() {
+            return Err(ENETDOWN);
+        }
+        // Ids are random, so that nobody off the path can guess one; this one is free with near
+        // certainty, and `insert` below tells if it is not.
+        let id = random_u32().max(1);
+        let settings = crate::params::transport();
+        let mut cfg = Config::new(id, random_u32(), plane::to_wire(&planes));
+        cfg.paths_per_plane = settings.paths_per_plane;
+        cfg.payload_mtu = 4096;
+        cfg.crc = settings.crc;
+        cfg.controller = settings.controller();
+
+        let n = usize::from(cfg.paths());
+        let mut paths = KVVec::with_capacity(n, GFP_KERNEL)?;
+        for _ in 0..n {
+            // CAST: a small constant.
+            let slots = KVVec::from_elem(TxSlot::default(), SPAN as usize, GFP_KERNEL)?;
+            paths.push(Path::new(slots).ok_or(EINVAL)?, GFP_KERNEL)?;
+        }
+        let naks = KVVec::from_elem(NakRecord::default(), NAKS, GFP_KERNEL)?;
+        let proto = Connection::new(cfg, paths, naks).map_err(|_| EINVAL)?;
+        let routes = KVec::with_capacity(n.max(1), GFP_KERNEL)?;
+        let blocks = KVec::from_elem(AckBlock::default(), MAX_ACK_BLOCKS, GFP_KERNEL)?;
+        let conn = Arc::pin_init(
+            pin_init!(Self {
+                id,
+                key,
+                endpoint: endpoint.clone(),
+                inner <- new_spinlock_bh!(ConnInner {
+                    proto,
+                    planes,
+                    routes,
+                    blocks,
+                    users: 0,
+                    idle_since: None,
+                }),
+                ready <- new_spinlock_bh!(Ready {
+                    ring: KVec::new(),
+                    head: 0,
+                    len: 0,
+                }),
+                timer <- Timer::new(),
+                running: Atomic::new(false),
+                again: Atomic::new(false),
+                retire <- new_work!("Conn::retire"),
+            }),
+            GFP_KERNEL,
+        )?;
+        endpoint.host().conns.insert(id, conn.clone())?;
+        conn.timer.attach(conn.clone());
+        Ok(conn)
+    }
+
+    /// Returns what tells it from the endpoint's other connections.
+    pub(super) fn key(&self) -> &ConnKey {
+        &self.key
+    }
+
+    /// Whether the peer is, or may still be, there.
+    pub(super) fn is_open(&self) -> bool {
+        self.inner.lock().proto.state() != State::Closed
+    }
+
+    /// Returns how many queue pairs belong to it.
+    pub(super) fn users(&self) -> usize {
+        self.inner.lock().users
+    }
+
+    /// Adds a queue pair. Process context; the caller holds the endpoint's list of connections,
+    /// so that there is no other who does this.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(super) fn reserve_user(&self) -> Result {
+        let users = self.users() + 1;
+        let room = self.ready.lock().ring.len();
+        if users > room {
+            let mut ring = KVec::from_elem(0u32, users.next_power_of_two(), GFP_KERNEL)?;
+            let mut ready = self.ready.lock();
+            let mut n = 0;
+            while let (Some(qpn), Some(slot)) = (ready.pop_front(), ring.get_mut(n)) {
+                *slot = qpn;
+                n += 1;
+            }
+            core::mem::swap(&mut ready.ring, &mut ring);
+            ready.head = 0;
+            ready.len = n;
+            drop(ready);
+            // The old ring is freed here, outside of the lock.
+        }
+        let mut inner = self.inner.lock();
+        inner.users += 1;
+        inner.idle_since = None;
+        Ok(())
+    }
+
+    /// Introduces the connection to the peer by a pair of queue pairs, unless it is known.
+    pub(super) fn introduce(&self, local: Qpn, peer: Qpn) {
+        self.inner.lock().proto.start(
+            now(),
+            Intro {
+                local_qpn: local,
+                peer_qpn: peer,
+                local_gid: self.key.local,
+                peer_gid: self.key.remote,
+            },
+        );
+    }
+
+    /// Removes a queue pair.
+    pub(super) fn detach(&self, qpn: u32) {
+        self.ready.lock().remove(qpn);
+        let mut inner = self.inner.lock();
+        inner.users = inner.users.saturating_sub(1);
+        if inner.users == 0 {
+            let now = now();
+            inner.idle_since = Some(now);
+            self.timer.arm_by(now.0 + IDLE_NS);
+        }
+    }
+
+    /// When the peer last made progress.
+    pub(super) fn progress(&self) -> Instant {
+        self.inner.lock().proto.stalled_since().unwrap_or_else(now)
+    }
+
+    /// Enters a queue pair at the end of the queue.
+    pub(super) fn enqueue(&self, qpn: u32) {
+        self.ready.lock().push_back(qpn);
+    }
+
+    /// Enters a queue pair at the front of the queue.
+    pub(super) fn enqueue_first(&self, qpn: u32) {
+        self.ready.lock().push_front(qpn);
+    }
+
+    /// Takes the first queue pair off the queue.
+    pub(super) fn dequeue(&self) -> Option<u32> {
+        self.ready.lock().pop_front()
+    }
+
+    /// Sends all that is due and may be sent. Any context; no lock held.
+    ///
+    /// Only one caller does the work at a time, which keeps the order of packets on a path without
+    /// anybody waiting; the others make it go round once more.
+    pub(super) fn run(&self) {
+        let _bh = BhDisabled::new();
+        self.again.store(true, Relaxed);
+        loop {
+            if self.running.xchg(true, Full) {
+                return;
+            }
+            while self.again.xchg(false, Full) {
+                self.pass();
+            }
+            self.running.xchg(false, Full);
+            // Who came after the last look and before the line above has left already.
+            if !self.again.load(Relaxed) {
+                return;
+            }
+        }
+    }
+
+    /// Makes the one who is in [`Self::run`] go round once more.
+    pub(super) fn ask_again(&self) {
+        self.again.store(true, Relaxed);
+    }
+
+    /// Acts on what the transport has found out, and sets the timer.
+    pub(super) fn conclude(&self) {
+        let mut lost = false;
+        let timeout = {
+            let mut inner = self.inner.lock();
+            while let Some(event) = inner.proto.poll_event() {
+                lost |= matches!(event, Event::PeerRestarted | Event::PeerClosed);
+            }
+            let idle = inner.idle_since.map(|t| t.0 + IDLE_NS);
+            let timeout = inner.proto.poll_timeout().map(|t| t.0);
+            [timeout, idle].into_iter().flatten().min()
+        };
+        if lost {
+            self.for_each_qp(|qp| {
+                let mut qp_inner = qp.inner.lock();
+                if qp_inner
+                    .conn
+                    .as_deref()
+                    .is_some_and(|c| core::ptr::eq(c, self))
+                {
+                    qp.peer_lost(&mut qp_inner);
+                }
+            });
+        }
+        if let Some(at) = timeout {
+            self.timer.arm_by(at);
+        }
+    }
+
+    fn for_each_qp(&self, f: impl Fn(&super::qp::Qp)) {
+        self.endpoint.host().qps.for_each(|_, qp| f(&qp));
+    }
+
+    /// A local plane went up or down. Process context.
+    pub(super) fn set_plane_up(&self, ifindex: u32, up: bool) {
+        {
+            let mut inner = self.inner.lock();
+            let at = inner.planes.iter().position(|p| p.ifindex == ifindex);
+            let Some(i) = at.and_then(|i| u8::try_from(i).ok()) else {
+                return;
+            };
+            // Whatever was resolved over that device is void.
+            inner.routes.retain(|r| r.of.local_plane != i);
+            inner.proto.set_local_plane(now(), i, up);
+        }
+        self.run();
+    }
+
+    /// Returns what it has counted.
+    pub(super) fn totals(&self) -> Totals {
+        let inner = self.inner.lock();
+        let mut totals = Totals {
+            connections: 0,
+            tx: inner.proto.tx_totals(),
+            rx: inner.proto.rx_totals(),
+            conn: *inner.proto.stats(),
+            ..Totals::default()
+        };
+        for (i, info) in inner.planes.iter().enumerate() {
+            let Ok(id) = u8::try_from(i) else { break };
+            let Some(stats) = inner.proto.plane_stats(id) else {
+                break;
+            };
+            // A connection may leave out planes that have no address of its family.
+            let at = self.endpoint.planes.index_of(info.ifindex).unwrap_or(i);
+            let add = |a: &mut [u64], n: u64| {
+                if let Some(a) = a.get_mut(at) {
+                    *a += n;
+                }
+            };
+            add(&mut totals.plane_packets, stats.packets);
+            add(&mut totals.plane_bytes, stats.bytes);
+            add(&mut totals.plane_retransmits, stats.retransmits);
+        }
+        totals
+    }
+
+    /// Ends it: tells the peer, and lets nothing find it any more. Process context, may sleep.
+    pub(super) fn shut_down(&self) {
+        self.inner.lock().proto.close();
+        // The RESET goes out.
+        self.run();
+        drop(self.endpoint.host().conns.remove(self.id));
+        self.timer.stop();
+    }
+}
+
+impl ConnInner {
+    /// Returns the route that a path takes just now.
+    ///
+    /// Errors: what the route lookup says, `ENOMEM`.
+    pub(super) fn route(&mut self, conn: &Conn, path: PathId) -> Result<&Route> {
+        let route = self.proto.route(path).ok_or(ENETUNREACH)?;
+        self.resolve(conn, &route)
+    }
+
+    /// Returns the kernel's route for one of the transport. Errors as for [`Self::route`].
+    pub(super) fn resolve(&mut self, conn: &Conn, of: &proto::path::Route) -> Result<&Route> {
+        let same = |r: &Resolved| {
+            (r.of.local_plane, r.of.remote_plane, r.of.src_port)
+                == (of.local_plane, of.remote_plane, of.src_port)
+        };
+        let at = match self.routes.iter().position(same) {
+            Some(at) if self.routes.get(at).is_some_and(|r| r.route.is_valid()) => at,
+            stale => {
+                if let Some(at) = stale {
+                    let _ = self.routes.remove(at);
+                } else if self.routes.len() == self.routes.capacity() {
+                    // Paths have moved: whatever is still in use comes back.
+                    self.routes.clear();
+                }
+                let remote = self
+                    .proto
+                    .peer_planes()
+                    .get(of.remote_plane)
+                    .ok_or(ENETUNREACH)?
+                    .gid;
+                let route = self.look_up(conn, of.local_plane, remote, of.src_port)?;
+                self.routes
+                    .push_within_capacity(Resolved { of: *of, route })
+                    .map_err(|_| ENOMEM)?;
+                self.routes.len() - 1
+            }
+        };
+        Ok(&self.routes.get(at).ok_or(ENETUNREACH)?.route)
+    }
+
+    /// Finds the way from a local plane to an address.
+    pub(super) fn look_up(
+        &self,
+        conn: &Conn,
+        local_plane: u8,
+        remote: Gid,
+        sport: u16,
+    ) -> Result<Route> {
+        let plane = self
+            .planes
+            .get(usize::from(local_plane))
+            .ok_or(ENETUNREACH)?;
+        let flow = Flow {
+            src: plane.gid.0,
+            dst: remote.0,
+            sport,
+            dport: conn.endpoint.host().port(),
+            tos: 0,
+        };
+        let dev = conn.endpoint.planes.device(plane.ifindex).ok_or(ENODEV)?;
+        Route::lookup(&dev, flow)
+    }
+}
+
+impl TimerCallback for Conn {
+    /// Runs in softirq context.
+    fn expired(this: ArcBorrow<'_, Self>) {
+        let idle = {
+            let mut inner = this.inner.lock();
+            let now = now();
+            inner.proto.on_timeout(now);
+            // Taken, so that the timer is not set for it again.
+            inner
+                .idle_since
+                .take_if(|t| now >= t.after(proto::time::Duration(IDLE_NS)))
+                .is_some()
+        };
+        this.run();
+        if idle {
+            let conn: Arc<Self> = this.into();
+            let _ = this.endpoint.queue.enqueue(conn);
+        }
+    }
+}
