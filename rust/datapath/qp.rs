@@ -362,8 +362,8 @@ impl Qp {
             match inner.sq.fetch() {
                 Ok(Some(index)) => {
                     let wr_id = inner.sq.entry(index).map_or(0, SendWr::wr_id_of);
-                    self.push_flushed(&self.send_cq, wr_id);
                     inner.sq.retire();
+                    self.push_flushed(&self.send_cq, wr_id);
                 }
                 Ok(None) => {
                     if !matches!(inner.sq.sleep(), Ok(false)) {
@@ -383,8 +383,8 @@ impl Qp {
                     .entry(index)
                     .and_then(RecvWr::parse)
                     .map_or(0, |wr| wr.wr_id);
-                self.push_flushed(&self.recv_cq, wr_id);
                 rq.retire();
+                self.push_flushed(&self.recv_cq, wr_id);
                 continue;
             }
             match rq.fetch() {

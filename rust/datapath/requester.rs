@@ -166,6 +166,8 @@ impl Qp {
                     (wr.wr_id, wr.signaled(), wr.op.wc_opcode())
                 })
             });
+            // First the slot, then the completion: who sees that posts the next request at once.
+            inner.sq.retire();
             if let Some((wr_id, signaled, opcode)) = wr {
                 if signaled || self.signal_all || done.status != WcStatus::Success {
                     let completion = Completion {
@@ -179,7 +181,6 @@ impl Qp {
                     lost |= self.send_cq.push(&completion, false).is_err();
                 }
             }
-            inner.sq.retire();
         }
         if inner.send.is_flushing() && inner.state != QpState::Error {
             self.fail(inner);

@@ -261,10 +261,11 @@ impl Qp {
             src_qp: inner.attr.dest_qp_num,
             ..Completion::default()
         };
-        let lost = self.recv_cq.push(&completion, received.solicited).is_err();
+        // First the slot, then the completion: who sees that posts the next receive at once.
         if let Some(rq) = &mut inner.rq {
             rq.retire();
         }
+        let lost = self.recv_cq.push(&completion, received.solicited).is_err();
         if lost {
             self.fail_with(inner, QpEvent::Fatal);
         }
@@ -286,8 +287,8 @@ impl Qp {
             qp_num: self.qpn(),
             ..Completion::default()
         };
-        let _ = self.recv_cq.push(&completion, false);
         rq.retire();
+        let _ = self.recv_cq.push(&completion, false);
     }
 
     /// Sends a NAK that holds no packet.
