@@ -15,8 +15,6 @@ mod error;
 mod init;
 mod probe;
 mod reset;
-#[cfg(test)]
-mod tests;
 
 pub use ack::{emit_ack, AckBlock, AckHeader, ACK_FIXED_LEN};
 pub use base::{Base, PacketFlags, PacketType};
