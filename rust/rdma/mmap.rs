@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use kernel::{
     error::to_result,
+    new_mutex,
     page::page_align,
     prelude::*,
     sync::{
@@ -18,11 +19,12 @@ use kernel::{
             Atomic, //
         },
         barrier::smp_mb,
-        Arc, //
+        Arc,
+        Mutex, //
     }, //
 };
 
-use super::object::Object;
+use super::object::Context;
 
 /// Zeroed memory that can be mapped to user space.
 ///
@@ -147,28 +149,82 @@ struct Entry {
     mem: SharedMem,
 }
 
-/// Lets a process map a [`SharedMem`]; dropping it ends that, but not the mappings there are.
-///
-/// A driver drops it at the latest in the operation that destroys the object it belongs to.
-///
-/// # Invariants
-///
-/// `raw` points to the C part of an [`Entry`] that was inserted and not removed.
-pub struct MmapEntry {
-    raw: NonNull<bindings::rdma_user_mmap_entry>,
+/// The entries of a user context.
+#[pin_data]
+pub(super) struct Entries {
+    /// [`None`] once the context is gone.
+    ///
+    /// # Invariants
+    ///
+    /// The entries in the list are inserted in the context and not removed.
+    #[pin]
+    list: Mutex<Option<KVec<RawEntry>>>,
 }
 
-// SAFETY: The entry does not depend on the thread it is used from.
-unsafe impl Send for MmapEntry {}
+/// A pointer to the C part of an [`Entry`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct RawEntry(NonNull<bindings::rdma_user_mmap_entry>);
 
-// SAFETY: A shared `MmapEntry` can only be read, and what it reads does not change.
-unsafe impl Sync for MmapEntry {}
+// SAFETY: Entries do not depend on the thread they are used from.
+unsafe impl Send for RawEntry {}
+
+// SAFETY: A shared pointer is only compared.
+unsafe impl Sync for RawEntry {}
+
+impl Entries {
+    /// Makes the empty list of a new context.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                list <- new_mutex!(Some(KVec::new())),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Removes what is left; the context is going away.
+    pub(super) fn close(&self) {
+        let list = (*self.list.lock()).take();
+        for entry in list.into_iter().flatten() {
+            // SAFETY: By the invariant of `list`; nobody else removes the entry any more.
+            unsafe { bindings::rdma_user_mmap_entry_remove(entry.0.as_ptr()) };
+        }
+    }
+
+    /// Removes an entry, unless the context has gone and the entry with it.
+    fn remove(&self, entry: RawEntry) {
+        let mut list = self.list.lock();
+        let Some(at) = (*list)
+            .as_ref()
+            .and_then(|list| list.iter().position(|e| *e == entry))
+        else {
+            return;
+        };
+        if let Some(list) = &mut *list {
+            // The index was just found.
+            let _ = list.remove(at);
+        }
+        // SAFETY: By the invariant of `list`, which is locked: the context is still there.
+        unsafe { bindings::rdma_user_mmap_entry_remove(entry.0.as_ptr()) };
+    }
+}
+
+/// Lets a process map a [`SharedMem`]; dropping it ends that, but not the mappings there are.
+///
+/// It ends with the user context, too.
+pub struct MmapEntry {
+    entries: Arc<Entries>,
+    raw: RawEntry,
+    offset: u64,
+    size: u64,
+}
 
 impl MmapEntry {
     /// Makes `mem` mappable by the process that `context` belongs to.
-    pub fn new<D>(context: &Object<bindings::ib_ucontext, D>, mem: SharedMem) -> Result<Self> {
+    pub fn new<D>(context: &Context<D>, mem: SharedMem) -> Result<Self> {
         const_assert!(core::mem::offset_of!(Entry, raw) == 0);
 
+        let entries = context.entries().clone();
         let len = mem.len;
         let entry = KBox::new(
             Entry {
@@ -177,6 +233,10 @@ impl MmapEntry {
             },
             GFP_KERNEL,
         )?;
+
+        let mut guard = entries.list.lock();
+        let list = (*guard).as_mut().ok_or(EINVAL)?;
+        list.reserve(1, GFP_KERNEL)?;
         let entry = KBox::into_raw(entry);
         // SAFETY: `context` is live, and `entry` is a zeroed entry that lives until `mmap_free`.
         let ret = unsafe {
@@ -187,32 +247,37 @@ impl MmapEntry {
             drop(unsafe { KBox::from_raw(entry) });
             return Err(e);
         }
-        // INVARIANT: Just inserted.
+        // SAFETY: The pointer is from a box, so it is not null.
+        let raw = RawEntry(unsafe { NonNull::new_unchecked(entry.cast()) });
+        // INVARIANT: Just inserted. There is room.
+        let _ = list.push_within_capacity(raw);
+        drop(guard);
+
         Ok(Self {
-            raw: NonNull::new(entry.cast()).ok_or(EINVAL)?,
+            // SAFETY: The entry was inserted above.
+            offset: unsafe { bindings::metaroce_rdma_user_mmap_get_offset(raw.0.as_ptr()) },
+            // CAST: `u64` has at least the bits of `usize`.
+            size: len as u64,
+            entries,
+            raw,
         })
     }
 
     /// Returns the offset for `mmap()`.
     pub fn offset(&self) -> u64 {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::metaroce_rdma_user_mmap_get_offset(self.raw.as_ptr()) }
+        self.offset
     }
 
     /// Returns the size for `mmap()`.
     pub fn size(&self) -> u64 {
-        // SAFETY: By the type invariant the pointer is to the first member of an `Entry`.
-        let len = unsafe { (*self.raw.as_ptr().cast::<Entry>()).mem.len };
-        // CAST: `u64` has at least the bits of `usize`.
-        len as u64
+        self.size
     }
 }
 
 impl Drop for MmapEntry {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. `mmap_free` frees the entry when the last reference is
-        // gone.
-        unsafe { bindings::rdma_user_mmap_entry_remove(self.raw.as_ptr()) };
+        // `mmap_free` frees the entry when the last reference is gone.
+        self.entries.remove(self.raw);
     }
 }
 

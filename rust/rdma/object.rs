@@ -10,11 +10,13 @@ use core::{
 
 use kernel::{
     prelude::*,
+    sync::Arc,
     types::Opaque, //
 };
 
 use super::{
     event::Events,
+    mmap,
     ops::Operations, //
 };
 
@@ -33,8 +35,11 @@ pub struct Object<R, D> {
     data: D,
 }
 
+/// A user context with the driver's part `D`.
+pub(super) type Context<D> = Object<bindings::ib_ucontext, Mappable<D>>;
+
 /// A user context: what a process that opened the device has.
-pub type UserContext<T> = Object<bindings::ib_ucontext, <T as Operations>::UserContext>;
+pub type UserContext<T> = Context<<T as Operations>::UserContext>;
 
 /// A protection domain.
 pub type Pd<T> = Object<bindings::ib_pd, <T as Operations>::Pd>;
@@ -117,6 +122,42 @@ unsafe impl<R, D: Send> Send for Object<R, D> {}
 // SAFETY: A shared reference gives access to the driver's part, which is `Sync`, and to members of
 // the C part that do not change.
 unsafe impl<R, D: Sync> Sync for Object<R, D> {}
+
+/// The driver's part of a user context, and what the process can map.
+pub struct Mappable<D> {
+    data: D,
+    entries: Arc<mmap::Entries>,
+}
+
+impl<D> Mappable<D> {
+    pub(super) fn new(data: D) -> Result<Self> {
+        Ok(Self {
+            data,
+            entries: mmap::Entries::new()?,
+        })
+    }
+}
+
+impl<D> Drop for Mappable<D> {
+    fn drop(&mut self) {
+        self.entries.close();
+    }
+}
+
+impl<D> Deref for Mappable<D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        &self.data
+    }
+}
+
+impl<D> Context<D> {
+    /// Returns what the process can map.
+    pub(super) fn entries(&self) -> &Arc<mmap::Entries> {
+        &self.data.entries
+    }
+}
 
 /// The driver's part of an object that reports events.
 pub struct Reporting<R, D> {

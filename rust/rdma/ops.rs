@@ -26,6 +26,7 @@ use super::{
     mmap,
     object::{
         Cq,
+        Mappable,
         Mr,
         Object,
         Pd,
@@ -484,7 +485,7 @@ impl<T: Operations> VTable<T> {
             let udata = unsafe { Self::user(udata) }?.without_context();
             // SAFETY: ib_core sets the device before.
             let dev = unsafe { Device::<T>::from_raw((*context).device) };
-            let data = T::alloc_ucontext(dev, udata)?;
+            let data = Mappable::new(T::alloc_ucontext(dev, udata)?)?;
             // SAFETY: By the requirements of this function.
             unsafe { UserContext::<T>::init(context, data) };
             Ok(0)
