@@ -68,6 +68,7 @@ const VENDOR_ID: u32 = 0x02_4d52;
 #[pin_data(PinnedDrop)]
 pub(crate) struct Device {
     pub(super) quotas: Arc<Quotas>,
+    pub(super) pds: Arc<pd::Numbers>,
     pub(super) endpoint: Arc<Endpoint>,
     #[pin]
     pub(super) planes: Planes,
@@ -79,6 +80,7 @@ impl Device {
     pub(super) fn new(endpoint: Arc<Endpoint>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,
+            pds: Arc::pin_init(pd::Numbers::new(), GFP_KERNEL)?,
             endpoint,
             planes <- Planes::new(),
             is_shut_down: Atomic::new(false),

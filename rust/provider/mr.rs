@@ -65,7 +65,7 @@ pub(super) fn register(
     udata.no_response()?;
     let mr = dev
         .endpoint
-        .reg_mr(pd.id(), umem, init.virt_addr, init.length, access)?;
+        .reg_mr(pd.number(), umem, init.virt_addr, init.length, access)?;
     let keys = MrKeys {
         lkey: mr.key(),
         rkey: mr.key(),

@@ -2,28 +2,58 @@
 
 //! Protection domains.
 
-use super::{
-    quota::{
-        Kind,
-        Permit, //
+use super::Device;
+use crate::{
+    datapath::limits::MAX_PD,
+    rdma::{
+        self,
+        udata::UserData, //
     },
-    Device, //
+    sync::id_table::IdTable, //
 };
-use crate::rdma::{
-    self,
-    udata::UserData, //
+use kernel::{
+    prelude::*,
+    sync::Arc, //
 };
-use kernel::prelude::*;
 
-/// A protection domain: a number, which ib_core gives.
+/// The numbers of the protection domains of a device.
+pub(super) type Numbers = IdTable<Taken>;
+
+/// Stands in the table for a number that is in use; aligned as the table wants it.
+#[repr(align(8))]
+pub(super) struct Taken;
+
+/// A protection domain: a number that no other one of the device has.
 pub(crate) struct Pd {
-    _permit: Permit,
+    numbers: Arc<Numbers>,
+    number: u32,
 }
 
 /// Makes a domain.
 pub(super) fn alloc(dev: &rdma::Device<Device>, mut udata: UserData<'_, Device>) -> Result<Pd> {
     udata.no_request()?;
-    let permit = Permit::new(&dev.quotas, Kind::Pd)?;
+    let number = dev
+        .pds
+        .alloc(0..MAX_PD, Arc::new(Taken, GFP_KERNEL)?)
+        // As verbs want it.
+        .map_err(|_| ENOMEM)?;
+    let pd = Pd {
+        numbers: dev.pds.clone(),
+        number,
+    };
     udata.no_response()?;
-    Ok(Pd { _permit: permit })
+    Ok(pd)
+}
+
+impl Pd {
+    /// Returns the number.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        self.numbers.remove(self.number);
+    }
 }

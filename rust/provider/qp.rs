@@ -175,7 +175,7 @@ pub(super) fn create(
     let qp = datapath::qp::Qp::new(
         &dev.endpoint,
         datapath::qp::QpInit {
-            pd: pd.id(),
+            pd: pd.number(),
             send_cq: send_cq.cq.clone(),
             recv_cq: recv_cq.cq.clone(),
             sq: (sq.mem, sq.geometry),

@@ -17,7 +17,6 @@ use kernel::{
 /// A kind of object whose number is limited.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    Pd,
     Cq,
     Qp,
     Mr,
@@ -26,7 +25,6 @@ pub(super) enum Kind {
 /// Numbers of objects that exist.
 #[derive(Default)]
 pub(super) struct Quotas {
-    pd: Count,
     cq: Count,
     qp: Count,
     mr: Count,
@@ -43,7 +41,6 @@ impl Default for Count {
 impl Quotas {
     fn of(&self, kind: Kind) -> (&Atomic<u32>, u32) {
         match kind {
-            Kind::Pd => (&self.pd.0, limits::MAX_PD),
             Kind::Cq => (&self.cq.0, limits::MAX_CQ),
             Kind::Qp => (&self.qp.0, limits::MAX_QP),
             Kind::Mr => (&self.mr.0, limits::MAX_MR),

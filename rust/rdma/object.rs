@@ -209,11 +209,3 @@ impl<D> Object<bindings::ib_qp, D> {
         unsafe { (*self.as_raw()).qp_num }
     }
 }
-
-impl<D> Object<bindings::ib_pd, D> {
-    /// Returns a number that tells the protection domains of the system that exist apart.
-    pub fn id(&self) -> u32 {
-        // SAFETY: ib_core sets the member before the domain can be used.
-        unsafe { (*self.as_raw()).res.id }
-    }
-}
