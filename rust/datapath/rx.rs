@@ -3,7 +3,10 @@
 //! Receiving: datagrams become bytes in user memory, acknowledgements and completions.
 
 use super::{
-    conn::Conn,
+    conn::{
+        Conn,
+        Proto, //
+    },
     counters::Drop,
     host::Host,
     now,
@@ -38,7 +41,7 @@ use proto::{
         PacketType,
         ResetHeader,
         ResetReason,
-        CRC_OFFSET,
+        WireError,
         MAX_DATA_HEADER_LEN,
         MAX_HEADER_LEN,
         RESET_LEN, //
@@ -82,108 +85,123 @@ impl Receiver {
         Self { host }
     }
 
-    /// Takes one datagram.
-    fn segment(&self, skb: &RxSkb, meta: &Meta, (off, len): (usize, usize), touched: &mut Touched) {
-        let mut buf = [0u8; MAX_HEADER_LEN];
+    /// Takes one datagram: the `len` bytes at `off` of `skb`.
+    fn segment(
+        &self,
+        skb: &RxSkb,
+        meta: &Meta,
+        (off, len): (usize, usize),
+        touched: &mut Touched,
+    ) -> Result<(), Reject> {
         // Data packets are by far the most, and their headers are short.
-        let first = len.min(MAX_DATA_HEADER_LEN);
-        let drops = &self.host.drops;
-        let Some(head) = buf.get_mut(..first) else {
-            return;
-        };
-        if skb.copy(off, head).is_err() {
-            return drops.count_wire(wire::WireError::TooShort);
+        let mut buf = [0u8; MAX_DATA_HEADER_LEN];
+        let head = copy_head(skb, off, len, &mut buf)?;
+        let base = Base::parse(head)?;
+        if !matches!(base.packet_type, PacketType::Data | PacketType::Probe) {
+            return self.control(skb, meta, (off, len), touched);
         }
-        let base = match Base::parse(head) {
-            Ok(base) => base,
-            Err(e) => return drops.count_wire(e),
-        };
-        let have = match base.packet_type {
-            PacketType::Data | PacketType::Probe => first,
-            _ => {
-                let all = len.min(MAX_HEADER_LEN);
-                let Some(whole) = buf.get_mut(..all) else {
-                    return;
-                };
-                if skb.copy(off, whole).is_err() {
-                    return drops.count_wire(wire::WireError::TooShort);
-                }
-                all
+        let (header, header_len) = wire::parse(head)?;
+        let payload = len.saturating_sub(header_len);
+        header.check_payload(payload)?;
+        check_crc(skb, (off, len), head, header_len, &base)?;
+        let conn = self.conn(meta, base.dst_conn)?;
+        let agreed = match header.body {
+            Body::Data(data) => {
+                // CAST: a datagram is shorter than 64 KiB.
+                let source = (off + header_len, payload as u32);
+                conn.on_data(skb, meta, &base, &data, source)
             }
+            Body::Probe(probe) => conn.with_agreed_crc(&base, |proto| {
+                proto.on_probe(now(), &probe);
+            }),
+            _ => Ok(()),
         };
-        let Some(bytes) = buf.get(..have) else {
-            return;
-        };
-        let (header, header_len) = match wire::parse(bytes) {
-            Ok(parsed) => parsed,
-            Err(e) => return drops.count_wire(e),
-        };
-        let payload = len - header_len.min(len);
-        if let Err(e) = header.check_payload(payload) {
-            return drops.count_wire(e);
-        }
-        let with_crc = base.flags.has(PacketFlags::CRC);
-        if with_crc && !crc_matches(skb, (off, len), bytes, header_len, base.crc) {
-            return drops.count(Drop::Crc);
-        }
+        touched.add(conn);
+        agreed
+    }
+
+    /// Takes a datagram that is not data. Kept apart for the size of its buffer.
+    #[inline(never)]
+    fn control(
+        &self,
+        skb: &RxSkb,
+        meta: &Meta,
+        (off, len): (usize, usize),
+        touched: &mut Touched,
+    ) -> Result<(), Reject> {
+        let mut buf = [0u8; MAX_HEADER_LEN];
+        let head = copy_head(skb, off, len, &mut buf)?;
+        let (header, header_len) = wire::parse(head)?;
+        header.check_payload(len.saturating_sub(header_len))?;
+        let base = &header.base;
+        check_crc(skb, (off, len), head, header_len, base)?;
         match header.body {
             // Who has no connection yet has not agreed to do without the CRC.
-            Body::Init(_) | Body::Reset(_) if !with_crc => drops.count(Drop::Crc),
-            Body::Init(init) => self.init(&init, touched),
-            Body::Reset(reset) => self.reset(&base, &reset, touched),
-            body => {
-                let Some(conn) = self.host.conns.lookup(base.dst_conn) else {
-                    drops.count(Drop::UnknownConnection);
-                    return self.reject(meta, base.dst_conn);
-                };
-                if !with_crc && conn.wants_crc() {
-                    return drops.count(Drop::Crc);
-                }
-                match body {
-                    Body::Data(data) => {
-                        // CAST: a datagram is shorter than 64 KiB.
-                        let source = (off + header_len, payload as u32);
-                        conn.on_data(skb, meta, &base, &data, source);
-                    }
-                    Body::Ack(ack) => conn.on_ack(&ack),
-                    Body::Probe(probe) => conn.inner.lock().proto.on_probe(now(), &probe),
-                    Body::InitAck(init) => conn.inner.lock().proto.on_init_ack(now(), &init),
-                    Body::Init(_) | Body::Reset(_) => {}
-                }
-                touched.add(conn);
+            Body::Init(_) | Body::InitAck(_) | Body::Reset(_)
+                if !base.flags.has(PacketFlags::CRC) =>
+            {
+                Err(Reject::Drop(Drop::Crc))
             }
+            Body::Init(init) => self.init(&init, touched),
+            Body::Reset(reset) => self.reset(base, &reset, touched),
+            Body::InitAck(init) => {
+                let conn = self.conn(meta, base.dst_conn)?;
+                conn.inner.lock().proto.on_init_ack(now(), &init);
+                touched.add(conn);
+                Ok(())
+            }
+            Body::Ack(ack) => {
+                let conn = self.conn(meta, base.dst_conn)?;
+                let agreed = conn.with_agreed_crc(base, |proto| proto.on_ack(now(), &ack));
+                conn.credit_acked();
+                touched.add(conn);
+                agreed
+            }
+            Body::Data(_) | Body::Probe(_) => Ok(()),
         }
+    }
+
+    /// Finds the connection that a packet is for; if there is none, its sender is told so.
+    fn conn(&self, meta: &Meta, id: u32) -> Result<Arc<Conn>, Reject> {
+        self.host.conns.lookup(id).ok_or_else(|| {
+            self.tell_unknown(meta, id);
+            Reject::Drop(Drop::UnknownConnection)
+        })
     }
 
     /// A peer asks for a connection. It gets one only if it names a queue pair here that is
     /// connected to the one it names there: a stranger creates no state.
-    fn init(&self, init: &InitHeader, touched: &mut Touched) {
+    fn init(&self, init: &InitHeader, touched: &mut Touched) -> Result<(), Reject> {
         let conn = self
             .host
             .qps
             .lookup(init.dst_qpn.0)
             .and_then(|qp| qp.conn_for(init.src_qpn, &init.src_gid.0))
-            .filter(|conn| conn.key().local == init.dst_gid);
-        let Some(conn) = conn else {
-            return self.host.drops.count(Drop::UnknownQueuePair);
-        };
+            .filter(|conn| conn.key().local == init.dst_gid)
+            .ok_or(Reject::Drop(Drop::UnknownQueuePair))?;
         let _ = conn.inner.lock().proto.on_init(now(), init);
         touched.add(conn);
+        Ok(())
     }
 
     /// A peer does not know a connection, or closes it. It must name its own id for it, which only
     /// the two ends know.
-    fn reset(&self, base: &Base, reset: &ResetHeader, touched: &mut Touched) {
+    fn reset(
+        &self,
+        base: &Base,
+        reset: &ResetHeader,
+        touched: &mut Touched,
+    ) -> Result<(), Reject> {
         if base.dst_conn != 0 {
-            match self.host.conns.lookup(base.dst_conn) {
-                Some(conn) => {
-                    if conn.inner.lock().proto.on_reset(reset) {
-                        touched.add(conn);
-                    }
-                }
-                None => self.host.drops.count(Drop::UnknownConnection),
+            let conn = self
+                .host
+                .conns
+                .lookup(base.dst_conn)
+                .ok_or(Reject::Drop(Drop::UnknownConnection))?;
+            if conn.inner.lock().proto.on_reset(reset) {
+                touched.add(conn);
             }
-            return;
+            return Ok(());
         }
         self.host.conns.for_each(|_, conn| {
             let concerned = conn.inner.lock().proto.on_reset(reset);
@@ -191,10 +209,11 @@ impl Receiver {
                 touched.add(conn);
             }
         });
+        Ok(())
     }
 
     /// Tells the sender of a packet that nobody here has that connection.
-    fn reject(&self, meta: &Meta, id: u32) {
+    fn tell_unknown(&self, meta: &Meta, id: u32) {
         let reset = ResetHeader {
             conn: id,
             reason: ResetReason::UnknownId,
@@ -209,33 +228,58 @@ impl Receiver {
     }
 }
 
-/// Whether the CRC of a datagram, whose first bytes are `head`, is `expected`.
-fn crc_matches(
+/// Why a datagram is dropped.
+#[derive(Clone, Copy)]
+enum Reject {
+    Wire(WireError),
+    Drop(Drop),
+}
+
+impl From<WireError> for Reject {
+    fn from(e: WireError) -> Self {
+        Reject::Wire(e)
+    }
+}
+
+/// Copies the first bytes of a datagram, as many as there are and `buf` holds.
+fn copy_head<'a>(
+    skb: &RxSkb,
+    off: usize,
+    len: usize,
+    buf: &'a mut [u8],
+) -> Result<&'a [u8], Reject> {
+    let n = len.min(buf.len());
+    let head = buf.get_mut(..n).ok_or(WireError::TooShort)?;
+    skb.copy(off, head).map_err(|_| WireError::TooShort)?;
+    Ok(head)
+}
+
+/// Checks the CRC of a datagram that has one; its first bytes are `head`.
+fn check_crc(
     skb: &RxSkb,
     (off, len): (usize, usize),
     head: &[u8],
     header_len: usize,
-    expected: u32,
-) -> bool {
-    let Some(header) = head.get(..header_len) else {
-        return false;
-    };
-    let Some(parts) = wire_crc::covered(header) else {
-        return false;
-    };
+    base: &Base,
+) -> Result<(), Reject> {
+    if !base.flags.has(PacketFlags::CRC) {
+        return Ok(());
+    }
+    let bad = Reject::Drop(Drop::Crc);
+    let header = head.get(..header_len).ok_or(bad)?;
     let mut sum = wire_crc::CRC_SEED;
-    for part in parts {
+    for part in wire_crc::covered(header).ok_or(bad)? {
         sum = net::crc::crc32c(sum, part);
     }
-    let rest = len - header_len.min(len);
+    let rest = len.saturating_sub(header_len);
     if rest > 0 {
-        match skb.crc32c(off + header_len, rest, sum) {
-            Ok(all) => sum = all,
-            Err(_) => return false,
-        }
+        sum = skb.crc32c(off + header_len, rest, sum).map_err(|_| bad)?;
     }
-    const { assert!(CRC_OFFSET == 8) };
-    wire_crc::finish(sum) == expected
+    if wire_crc::finish(sum) == base.crc {
+        Ok(())
+    } else {
+        Err(bad)
+    }
 }
 
 impl Receive for Receiver {
@@ -245,7 +289,11 @@ impl Receive for Receiver {
     fn receive(&self, skb: RxSkb, batch: &mut Touched) {
         let meta = skb.meta();
         for segment in skb.segments() {
-            self.segment(&skb, &meta, segment, batch);
+            match self.segment(&skb, &meta, segment, batch) {
+                Ok(()) => {}
+                Err(Reject::Wire(e)) => self.host.drops.count_wire(e),
+                Err(Reject::Drop(why)) => self.host.drops.count(why),
+            }
         }
     }
 
@@ -257,9 +305,13 @@ impl Receive for Receiver {
 }
 
 impl Conn {
-    fn wants_crc(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.proto.established() && inner.proto.crc()
+    /// Calls `f` with the connection, unless the packet lacks a CRC that was agreed on.
+    fn with_agreed_crc<R>(&self, base: &Base, f: impl FnOnce(&mut Proto) -> R) -> Result<R, Reject> {
+        let mut inner = self.inner.lock();
+        if inner.proto.crc() && !base.flags.has(PacketFlags::CRC) {
+            return Err(Reject::Drop(Drop::Crc));
+        }
+        Ok(f(&mut inner.proto))
     }
 
     /// Takes a data packet, whose payload is `source.1` bytes at `source.0` of `skb`.
@@ -270,17 +322,15 @@ impl Conn {
         base: &Base,
         data: &DataHeader,
         source: (usize, u32),
-    ) {
-        let rx = self
-            .inner
-            .lock()
-            .proto
-            .rx_check(now(), data, base.flags, meta.is_ce());
+    ) -> Result<(), Reject> {
+        let rx = self.with_agreed_crc(base, |proto| {
+            proto.rx_check(now(), data, base.flags, meta.is_ce())
+        })?;
         if let Some(plane) = self.endpoint.planes.index_of(meta.ifindex) {
             self.endpoint.counters.received(plane);
         }
         if rx != Rx::New {
-            return;
+            return Ok(());
         }
         let fields = &data.fields;
         let verdict = match fields.opcode {
@@ -294,6 +344,7 @@ impl Conn {
             .lock()
             .proto
             .rx_done(data.path, data.psn, verdict);
+        Ok(())
     }
 
     /// Hands a data packet to its queue pair.
@@ -333,9 +384,8 @@ impl Conn {
         verdict
     }
 
-    /// Takes an acknowledgement, and credits the queue pairs whose packets it tells of.
-    fn on_ack(&self, ack: &wire::AckHeader<'_>) {
-        self.inner.lock().proto.on_ack(now(), ack);
+    /// Credits the queue pairs whose packets the peer has acknowledged.
+    fn credit_acked(&self) {
         loop {
             let mut credits = [TxDesc::default(); CREDITS];
             let mut n = 0;
