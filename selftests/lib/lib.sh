@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Two hosts in one machine: network namespaces joined by planes (veth pairs),
+# one RDMA device in each. The tests source this.
+#
+# RDMA_TYPE chooses the driver, metaroce if unset. With another one (rxe), the
+# tests that are not about metaroce itself show that they test the right thing.
+
+here=${here:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+# shellcheck source=ktap.sh
+. "$here/lib/ktap.sh"
+
+export RDMA_TYPE=${RDMA_TYPE:-metaroce}
+OUTPUT=${OUTPUT:-$here/../build/selftests}
+MRVERBS=${MRVERBS:-$OUTPUT/mrverbs}
+SCRATCH=${TMPDIR:-/tmp}
+
+# Namespaces and devices; planes are p0, p1, ... in both namespaces.
+NS_A=mra$$
+NS_B=mrb$$
+DEV_A=mra$$
+DEV_B=mrb$$
+
+# Longest wait for something that should happen at once. No test measures it.
+PATIENCE=${PATIENCE:-60}
+
+in_a() { ip netns exec "$NS_A" "$@"; }
+in_b() { ip netns exec "$NS_B" "$@"; }
+
+module_of() {
+	case $RDMA_TYPE in
+	rxe | siw) echo "rdma_$RDMA_TYPE" ;;
+	*) echo "$RDMA_TYPE" ;;
+	esac
+}
+MODULE=$(module_of)
+
+is_metaroce() { [ "$RDMA_TYPE" = metaroce ]; }
+need_metaroce() { is_metaroce || skip "about metaroce only"; }
+
+need_tools() {
+	local tool
+
+	for tool; do
+		command -v "$tool" >/dev/null || skip "no $tool"
+	done
+}
+
+# Skips the whole program; before any plan is printed.
+skip_all() {
+	echo "TAP version 13"
+	echo "1..0 # SKIP $*"
+	exit "$KSFT_SKIP"
+}
+
+require() {
+	local tool
+
+	[ "$(id -u)" = 0 ] || skip_all "not root"
+	for tool in ip rdma veth:modprobe "$@"; do
+		command -v "${tool#*:}" >/dev/null || skip_all "no ${tool#*:}"
+	done
+	modinfo "$MODULE" >/dev/null 2>&1 || [ -e "/sys/module/$MODULE" ] ||
+		modprobe "rdma-link-$RDMA_TYPE" 2>/dev/null ||
+		skip_all "no module $MODULE"
+}
+
+# wait_for WHAT COMMAND... - until COMMAND succeeds
+wait_for() {
+	local what=$1 end=$((SECONDS + PATIENCE))
+
+	shift
+	until "$@"; do
+		[ "$SECONDS" -lt "$end" ] || fail "$what: not within $PATIENCE s"
+		sleep 0.05
+	done
+}
+
+# The address of host A (1) or B (2) on a plane.
+addr4() { echo "192.168.$((100 + $2)).$1"; }
+addr6() { echo "fd00:6d52:$2::$1"; }
+
+# plane_new INDEX [MTU]
+plane_new() {
+	local i=$1 mtu=${2:-9000} host ns
+
+	ip link add "p$i" mtu "$mtu" netns "$NS_A" type veth peer name "p$i" mtu "$mtu" \
+		netns "$NS_B" || fail "cannot make a veth pair"
+	for host in 1 2; do
+		ns=$([ $host = 1 ] && echo "$NS_A" || echo "$NS_B")
+		ip -n "$ns" addr add "$(addr4 $host "$i")/24" dev "p$i"
+		ip -n "$ns" addr add "$(addr6 $host "$i")/64" dev "p$i" nodad
+		ip -n "$ns" link set "p$i" up addrgenmode none
+	done
+}
+
+# netns_up [PLANES] [MTU]: namespaces and planes, no RDMA device
+netns_up() {
+	local planes=${1:-2} i
+
+	rdma system | grep -q 'netns shared' || rdma system set netns shared ||
+		fail "cannot share RDMA devices between namespaces"
+	defer "netns_down"
+	ip netns add "$NS_A" && ip netns add "$NS_B" || fail "cannot make namespaces"
+	ip -n "$NS_A" link set lo up
+	ip -n "$NS_B" link set lo up
+	for ((i = 0; i < planes; i++)); do
+		plane_new "$i" "${2:-9000}"
+	done
+}
+
+netns_down() {
+	ip netns del "$NS_A" 2>/dev/null
+	ip netns del "$NS_B" 2>/dev/null
+	return 0
+}
+
+# link_new NAMESPACE DEVICE NETDEV
+link_new() {
+	ip netns exec "$1" rdma link add "$2" type "$RDMA_TYPE" netdev "$3"
+}
+
+link_exists() { rdma link show "$1/1" >/dev/null 2>&1; }
+link_gone() { ! link_exists "$1"; }
+link_state() { rdma link show "$1/1" 2>/dev/null | sed -n 's/.* state \([^ ]*\).*/\1/p'; }
+link_state_is() { [ "$(link_state "$1")" = "$2" ]; }
+link_netdev() { rdma link show "$1/1" | sed -n 's/.* netdev \([^ ]*\).*/\1/p'; }
+
+link_del() {
+	link_gone "$1" || rdma link del "$1"
+}
+
+# A value that mrverbs prints: info DEVICE NAME
+info() { "$MRVERBS" info "$1" | sed -n "s/^$2 //p"; }
+gid_index() { info "$1" gid_index; }
+has_gid() { "$MRVERBS" info "$1" >/dev/null 2>&1; }
+
+# hosts_up [PLANES] [MTU]: two hosts, a device in each, over all planes. With a
+# driver that knows no planes, over the first.
+hosts_up() {
+	local planes=${1:-2} i
+
+	netns_up "$@"
+	defer "links_down"
+	for ((i = 0; i < planes; i++)); do
+		is_metaroce || [ "$i" = 0 ] || continue
+		link_new "$NS_A" "$DEV_A" "p$i" || fail "rdma link add $DEV_A, plane $i"
+		link_new "$NS_B" "$DEV_B" "p$i" || fail "rdma link add $DEV_B, plane $i"
+	done
+	links_ready
+}
+
+links_ready() {
+	wait_for "$DEV_A active" link_state_is "$DEV_A" ACTIVE
+	wait_for "$DEV_B active" link_state_is "$DEV_B" ACTIVE
+	wait_for "GIDs of $DEV_A" has_gid "$DEV_A"
+	wait_for "GIDs of $DEV_B" has_gid "$DEV_B"
+}
+
+links_down() {
+	link_del "$DEV_A"
+	link_del "$DEV_B"
+}
+
+# The two devices still (or again) carry data: every byte checked.
+check_traffic() {
+	timeout "$PATIENCE" "$MRVERBS" soak -q 2 -d 8 -n 24 -m 100000 "$DEV_A" "$DEV_B" ||
+		fail "no traffic between $DEV_A and $DEV_B"
+}
+
+# soak_bg OPTION...: traffic in the background; soak_end stops it, or waits,
+# and fails if a byte differed or it got stuck.
+soak_bg() {
+	"$MRVERBS" soak -n 1000000000 "$@" "$DEV_A" "$DEV_B" >"$SCRATCH/soak.$$" 2>&1 &
+	soak_pid=$!
+	defer "kill -9 $soak_pid 2>/dev/null; rm -f $SCRATCH/soak.$$"
+}
+
+soak_alive() {
+	kill -0 "$soak_pid" 2>/dev/null || {
+		cat "$SCRATCH/soak.$$"
+		fail "the traffic ended"
+	}
+}
+
+soak_end() {
+	local status=0
+
+	kill -TERM "$soak_pid" 2>/dev/null
+	wait "$soak_pid" || status=$?
+	cat "$SCRATCH/soak.$$"
+	[ $status = 0 ] || fail "the traffic failed ($status)"
+}
+
+# Bytes that a netdev has sent: tx_bytes NAMESPACE NETDEV
+tx_bytes() { ip -n "$1" -s -j link show "$2" | sed -n 's/.*"tx":{"bytes":\([0-9]*\).*/\1/p'; }
+
+# A counter of a device, 0 if there is none of that name: counter DEVICE NAME
+counter() {
+	rdma statistic show link "$1/1" | tr ' ' '\n' | awk -v name="$2" '
+		found { print; exit } $0 == name { found = 1 } END { if (!found) print 0 }'
+}
+
+# Number of resources of a kind: res_count DEVICE qp|cq|mr|pd|ctx
+res_count() {
+	rdma res show "$1" | tr ' ' '\n' | awk -v name="$2" '
+		found { print; exit } $0 == name { found = 1 }'
+}
+
+res_empty() {
+	local kind
+
+	for kind in pd cq qp cm_id mr ctx; do
+		[ "$(res_count "$1" $kind)" -le "${res_idle[$kind]:-0}" ] || return 1
+	done
+}
+
+# What a device holds for the kernel's own clients.
+declare -A res_idle
+res_remember() {
+	local kind
+
+	for kind in pd cq qp cm_id mr ctx; do
+		res_idle[$kind]=$(res_count "$1" $kind)
+	done
+}
+
+module_refs() { lsmod | awk -v m="$MODULE" '$1 == m { print $3 }'; }
+
+# client_server NAME SERVER-COMMAND -- CLIENT-COMMAND: in A and in B. Their
+# output is left in $SCRATCH/server.$$ and client.$$.
+client_server() {
+	local name=$1 server=() server_pid status=0 port=18515 timeout=${APP_TIMEOUT:-180}
+
+	shift
+	while [ "$1" != -- ]; do
+		server+=("$1")
+		shift
+	done
+	shift
+	defer "rm -f $SCRATCH/server.$$ $SCRATCH/client.$$"
+	ip netns exec "$NS_A" timeout "$timeout" "${server[@]}" >"$SCRATCH/server.$$" 2>&1 &
+	server_pid=$!
+	wait_for "$name: the server listens" server_listens $port
+	ip netns exec "$NS_B" timeout "$timeout" "$@" >"$SCRATCH/client.$$" 2>&1 || status=$?
+	wait $server_pid || status="$status, server $?"
+	[ "$status" = 0 ] || {
+		echo "--- server: ${server[*]}"
+		cat "$SCRATCH/server.$$"
+		echo "--- client: $*"
+		cat "$SCRATCH/client.$$"
+		fail "$name: client's exit status $status"
+	}
+}
+
+server_listens() { [ -n "$(ip netns exec "$NS_A" ss -Hltn "sport = :$1")" ]; }
+
+# verbs_group GROUP [OPTION...]: the body of verbs_*.sh
+verbs_group() {
+	local group=$1 status=0
+
+	shift
+	require
+	trap cleanup EXIT
+	hosts_up 2 >&2
+	"$MRVERBS" test ${TEST_ONLY:+-k "$TEST_ONLY"} "$@" "$DEV_A" "$DEV_B" "$group" || status=$?
+	exit $status
+}
