@@ -89,7 +89,7 @@ for name in "${tests[@]}"; do
 		sleep 0.1
 	done
 	if [ -n "$left" ]; then
-		sed 's/^/# /' <<<"$left"
+		printf '# %s\n' "${left//$'\n'/$'\n# '}"
 		fails=$((fails + 1))
 		status=$KSFT_FAIL
 	fi
@@ -98,4 +98,4 @@ for name in "${tests[@]}"; do
 done
 [ ${#failed_tests[@]} = 0 ] || echo "# failed: ${failed_tests[*]}"
 echo "# Totals: pass:$pass fail:$fails xfail:0 xpass:0 skip:$skips error:0"
-[ "$ktap_failed" = 0 ]
+[ ${#failed_tests[@]} = 0 ]

@@ -38,14 +38,6 @@ MODULE=$(module_of)
 is_metaroce() { [ "$RDMA_TYPE" = metaroce ]; }
 need_metaroce() { is_metaroce || skip "about metaroce only"; }
 
-need_tools() {
-	local tool
-
-	for tool; do
-		command -v "$tool" >/dev/null || skip "no $tool"
-	done
-}
-
 # Skips the whole program; before any plan is printed.
 skip_all() {
 	echo "TAP version 13"
@@ -57,9 +49,10 @@ require() {
 	local tool
 
 	[ "$(id -u)" = 0 ] || skip_all "not root"
-	for tool in ip rdma veth:modprobe "$@"; do
-		command -v "${tool#*:}" >/dev/null || skip_all "no ${tool#*:}"
+	for tool in ip rdma "$@"; do
+		command -v "$tool" >/dev/null || skip_all "no $tool"
 	done
+	[ -x "$MRVERBS" ] || skip_all "no $MRVERBS (make -C selftests)"
 	modinfo "$MODULE" >/dev/null 2>&1 || [ -e "/sys/module/$MODULE" ] ||
 		modprobe "rdma-link-$RDMA_TYPE" 2>/dev/null ||
 		skip_all "no module $MODULE"
@@ -74,6 +67,15 @@ wait_for() {
 		[ "$SECONDS" -lt "$end" ] || fail "$what: not within $PATIENCE s"
 		sleep 0.05
 	done
+}
+
+# wait_for_value WHAT VALUE COMMAND... - until COMMAND prints VALUE
+wait_for_value() {
+	local what=$1 value=$2
+
+	prints() { [ "$("${@:2}" 2>/dev/null)" = "$1" ]; }
+	shift 2
+	wait_for "$what" prints "$value" "$@"
 }
 
 # The address of host A (1) or B (2) on a plane.
@@ -101,7 +103,8 @@ netns_up() {
 	rdma system | grep -q 'netns shared' || rdma system set netns shared ||
 		fail "cannot share RDMA devices between namespaces"
 	defer "netns_down"
-	ip netns add "$NS_A" && ip netns add "$NS_B" || fail "cannot make namespaces"
+	ip netns add "$NS_A" || fail "cannot make a namespace"
+	ip netns add "$NS_B" || fail "cannot make a namespace"
 	ip -n "$NS_A" link set lo up
 	ip -n "$NS_B" link set lo up
 	for ((i = 0; i < planes; i++)); do
@@ -260,7 +263,7 @@ verbs_group() {
 	local group=$1 status=0
 
 	shift
-	require
+	require rdma
 	trap cleanup EXIT
 	hosts_up 2 >&2
 	"$MRVERBS" test ${TEST_ONLY:+-k "$TEST_ONLY"} "$@" "$DEV_A" "$DEV_B" "$group" || status=$?

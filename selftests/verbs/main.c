@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+int wait_ms = 60000;
+
 static struct test *tests;
 static int n_tests;
 
@@ -209,6 +211,8 @@ int main(int argc, char **argv)
 	};
 	size_t i;
 
+	if (getenv("MRVERBS_WAIT"))
+		wait_ms = atoi(getenv("MRVERBS_WAIT")) * 1000;
 	add_all();
 	for (i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(argv[1], commands[i].name))

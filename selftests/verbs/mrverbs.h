@@ -24,8 +24,10 @@
 #define KSFT_SKIP	4
 
 /* Watchdog of one wait and of one test: generous, for emulated machines. */
-#define WAIT_MS		60000
+#define WAIT_MS		wait_ms
 #define TEST_S		240
+
+extern int wait_ms;		/* MRVERBS_WAIT, in seconds, sets it */
 
 /* Bytes on either side of every buffer that nobody may touch. */
 #define GUARD		256

@@ -224,6 +224,7 @@ static void signal_all(struct env *env, const struct test *test)
 static void posted_list(struct env *env, const struct test *test)
 {
 	struct ibv_send_wr wr[5], *bad = NULL;
+	struct ibv_sge sge[32] = { 0 };
 	struct pair pair;
 	int i;
 
@@ -239,6 +240,9 @@ static void posted_list(struct env *env, const struct test *test)
 	OK(ibv_post_send(pair.a.qp, wr, &bad));
 	for (i = 0; i < 5; i++)
 		cq_expect(&pair.a.scq, i, IBV_WC_SUCCESS);
+	CHECK(pair.a.cap.max_send_sge < ARRAY_SIZE(sge), "a QP of %u pieces, asked for 1",
+	      pair.a.cap.max_send_sge);
+	wr[3].sg_list = sge;
 	wr[3].num_sge = pair.a.cap.max_send_sge + 1;
 	CHECK(ibv_post_send(pair.a.qp, wr, &bad), "too many pieces accepted");
 	CHECK(bad == &wr[3], "bad_wr is not the bad request");

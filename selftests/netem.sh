@@ -1,0 +1,176 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A network that loses, reorders, duplicates, delays and damages packets does
+# not change a byte.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib/lib.sh"
+require tc ethtool
+modprobe -q sch_netem || skip_all "no netem"
+
+# Packets are cut to their size before netem, so that it takes single packets
+# and not bursts of a dozen: single_packets [PLANES]
+single_packets() {
+	local i ns
+
+	for ((i = 0; i < ${1:-2}; i++)); do
+		for ns in "$NS_A" "$NS_B"; do
+			ip netns exec "$ns" ethtool -K "p$i" tso off gso off \
+				tx-udp-segmentation off >/dev/null || fail "ethtool"
+		done
+	done
+}
+
+# netem PLANES OPTION...: both directions of each plane
+netem() {
+	local planes=$1 i ns
+
+	shift
+	for ((i = 0; i < planes; i++)); do
+		for ns in "$NS_A" "$NS_B"; do
+			tc -n "$ns" qdisc replace dev "p$i" root netem limit 10000 "$@" ||
+				fail "tc netem $*"
+		done
+	done
+}
+
+dropped() {
+	tc -n "$1" -s qdisc show dev "$2" | sed -n 's/.*dropped \([0-9]*\).*/\1/p' | head -n 1
+}
+
+# under NETEM-OPTIONS [SOAK-OPTIONS]
+under() {
+	hosts_up 2
+	single_packets 2
+	# shellcheck disable=SC2086
+	netem 2 $1
+	# shellcheck disable=SC2086
+	"$MRVERBS" soak -p 120 ${2:--q 4 -d 16 -n 150 -m 100000} "$DEV_A" "$DEV_B" ||
+		fail "the traffic failed under netem $1"
+	if is_metaroce; then
+		rdma statistic show link "$DEV_A/1" | tr ' ' '\n' | paste - - |
+			grep -E '^(retransmits|timeouts|rx_dup|drop|probes)[^ ]*	[^0]' || :
+	fi
+}
+
+retransmits() {
+	echo $(($(counter "$1" retransmits_gap) + $(counter "$1" retransmits_probe) +
+		$(counter "$1" retransmits_timeout)))
+}
+
+test_loss_of_1_percent() {
+	local lost
+
+	under "loss 1%"
+	lost=$(($(dropped "$NS_A" p0) + $(dropped "$NS_A" p1)))
+	[ "$lost" -gt 0 ] || fail "netem has lost nothing"
+	! is_metaroce || [ "$(retransmits "$DEV_A")" -gt 0 ] ||
+		fail "$lost packets lost, nothing retransmitted"
+}
+
+test_loss_of_1_percent_of_bursts() {
+	hosts_up 2
+	netem 2 loss 1%
+	"$MRVERBS" soak -p 120 -q 4 -d 16 -n 150 -m 200000 "$DEV_A" "$DEV_B" ||
+		fail "the traffic failed"
+}
+
+test_loss_of_10_percent() {
+	need_metaroce
+	under "loss 10%" "-q 4 -d 16 -n 60 -m 60000"
+}
+
+test_correlated_loss() {
+	need_metaroce
+	under "loss gemodel 1% 20% 80% 0.1%"
+}
+
+test_loss_of_small_messages() {
+	under "loss 2%" "-q 2 -d 32 -n 500 -m 200"
+}
+
+test_loss_of_late_receives() {
+	under "loss 1%" "-q 4 -d 8 -n 80 -m 30000 -l"
+}
+
+test_reorder() {
+	under "delay 1ms reorder 25% 50%"
+}
+
+test_jitter() {
+	under "delay 1ms 800us"
+}
+
+test_duplicate() {
+	under "duplicate 5%"
+	! is_metaroce || [ "$(counter "$DEV_B" rx_duplicates)" -gt 0 ] ||
+		fail "no duplicate counted"
+}
+
+test_damaged_packets() {
+	under "corrupt 1%"
+	! is_metaroce || [ "$(counter "$DEV_B" drop_crc)" -gt 0 ] || fail "no bad CRC counted"
+}
+
+test_everything_at_once() {
+	need_metaroce
+	under "delay 500us 300us reorder 10% loss 1% duplicate 1% corrupt 0.5%" \
+		"-q 8 -d 8 -n 60 -m 60000"
+}
+
+test_slow_link() {
+	under "rate 50mbit delay 200us" "-q 4 -d 4 -n 20 -m 60000"
+}
+
+test_long_link() {
+	under "delay 20ms" "-q 4 -d 8 -n 20 -m 60000"
+}
+
+test_loss_in_one_direction_only() {
+	hosts_up 2
+	single_packets 2
+	tc -n "$NS_B" qdisc replace dev p0 root netem limit 10000 loss 20%
+	tc -n "$NS_B" qdisc replace dev p1 root netem limit 10000 loss 20%
+	# Acknowledgements suffer, the data do not.
+	"$MRVERBS" soak -p 120 -1 -q 4 -d 16 -n 100 -m 60000 -o write,send "$DEV_A" "$DEV_B" ||
+		fail "the traffic failed"
+}
+
+test_one_plane_loses_everything() {
+	need_metaroce
+	hosts_up 2
+	check_traffic
+	netem 2 loss 0%
+	tc -n "$NS_A" qdisc replace dev p1 root netem loss 100%
+	tc -n "$NS_B" qdisc replace dev p1 root netem loss 100%
+	"$MRVERBS" soak -p 120 -q 4 -d 16 -n 50 -m 60000 "$DEV_A" "$DEV_B" ||
+		fail "the traffic failed"
+}
+
+test_unequal_planes() {
+	need_metaroce
+	hosts_up 2
+	netem 2 delay 100us
+	tc -n "$NS_A" qdisc replace dev p1 root netem limit 10000 delay 5ms loss 1%
+	tc -n "$NS_B" qdisc replace dev p1 root netem limit 10000 delay 5ms loss 1%
+	"$MRVERBS" soak -p 120 -q 4 -d 16 -n 80 -m 60000 "$DEV_A" "$DEV_B" ||
+		fail "the traffic failed"
+}
+
+ktap_run_all \
+	test_loss_of_1_percent \
+	test_loss_of_1_percent_of_bursts \
+	test_loss_of_10_percent \
+	test_correlated_loss \
+	test_loss_of_small_messages \
+	test_loss_of_late_receives \
+	test_reorder \
+	test_jitter \
+	test_duplicate \
+	test_damaged_packets \
+	test_everything_at_once \
+	test_slow_link \
+	test_long_link \
+	test_loss_in_one_direction_only \
+	test_one_plane_loses_everything \
+	test_unequal_planes
+ktap_exit

@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Network namespaces: same names and ports side by side, exclusive mode, the
+# end of a namespace.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib/lib.sh"
+require ip
+
+# Only without other namespaces can the mode be changed.
+exclusive() {
+	netns_down
+	wait_for "exclusive mode" rdma system set netns exclusive
+	defer "wait_for 'shared mode' rdma system set netns shared"
+	defer "netns_down; sleep 0.5"
+	ip netns add "$NS_A"
+	ip netns add "$NS_B"
+	ip -n "$NS_A" link set lo up
+	ip -n "$NS_B" link set lo up
+	plane_new 0
+	plane_new 1
+}
+
+links_in() { ip netns exec "$1" rdma link show | grep -c '^link'; }
+
+test_same_name_in_two_namespaces() {
+	need_metaroce
+	exclusive
+	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in A"
+	in_b rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in B"
+	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p1 || fail "plane 1 in A"
+	in_b rdma link add mr0 type "$RDMA_TYPE" netdev p1 || fail "plane 1 in B"
+	[ "$(links_in "$NS_A")" = 1 ] || fail "links in A: $(in_a rdma link show)"
+	[ "$(links_in "$NS_B")" = 1 ] || fail "links in B: $(in_b rdma link show)"
+	[ "$(rdma link show | wc -l)" = 0 ] || fail "links outside: $(rdma link show)"
+	sleep 1
+	client_server "ibv_rc_pingpong" ibv_rc_pingpong -d mr0 -g "$(in_a "$MRVERBS" info mr0 | sed -n 's/gid_index //p')" -- \
+		ibv_rc_pingpong -d mr0 -g "$(in_b "$MRVERBS" info mr0 | sed -n 's/gid_index //p')" "$(addr4 1 0)"
+	in_a rdma link del mr0 || fail "rdma link del in A"
+	[ "$(links_in "$NS_B")" = 1 ] || fail "the link of B went with that of A"
+}
+
+test_namespace_ends_with_its_device() {
+	hosts_up 2
+	check_traffic
+	ip netns del "$NS_A"
+	wait_for "$DEV_A gone" link_gone "$DEV_A"
+	link_exists "$DEV_B" || fail "$DEV_B is gone as well"
+}
+
+test_exclusive_namespace_ends_with_its_device() {
+	need_metaroce
+	exclusive
+	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add"
+	ip netns del "$NS_A"
+	# ib_core moves devices of a dying namespace to the first one; veth dies,
+	# and a device without planes goes.
+	wait_for_value "the device gone" "" rdma dev show
+}
+
+test_namespace_ends_under_traffic() {
+	local status=0
+
+	hosts_up 2
+	soak_bg -q 4 -m 60000 -p 20
+	sleep 1
+	soak_alive
+	ip netns del "$NS_A"
+	wait_for "$DEV_A gone" link_gone "$DEV_A"
+	timeout "$PATIENCE" tail --pid="$soak_pid" -f /dev/null || fail "the traffic hangs"
+	wait "$soak_pid" || status=$?
+	[ $status -lt 128 ] || fail "the client died of signal $((status - 128))"
+}
+
+test_many_namespaces() {
+	local i
+
+	many_down() {
+		for ((i = 0; i < 20; i++)); do
+			ip netns del "mra$$-$i" 2>/dev/null
+		done
+	}
+	defer many_down
+	for ((i = 0; i < 20; i++)); do
+		ip netns add "mra$$-$i"
+		ip link add p0 mtu 9000 netns "mra$$-$i" type veth peer name p1 mtu 9000 \
+			netns "mra$$-$i"
+		ip -n "mra$$-$i" addr add 10.0.0.1/24 dev p0
+		ip -n "mra$$-$i" link set p0 up
+		ip -n "mra$$-$i" link set p1 up
+		ip netns exec "mra$$-$i" rdma link add "mr$$-$i" type "$RDMA_TYPE" netdev p0 ||
+			fail "rdma link add in namespace $i"
+	done
+	[ "$(rdma link show | grep -c "^link mr$$-")" = 20 ] || fail "not 20 links"
+	for ((i = 0; i < 20; i += 2)); do
+		rdma link del "mr$$-$i" || fail "rdma link del"
+	done
+	many_down
+	wait_for_value "all gone" "" rdma link show
+}
+
+ktap_run_all \
+	test_same_name_in_two_namespaces \
+	test_namespace_ends_with_its_device \
+	test_exclusive_namespace_ends_with_its_device \
+	test_namespace_ends_under_traffic \
+	test_many_namespaces
+ktap_exit

@@ -1,0 +1,152 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# All planes carry traffic, evenly, and what one of them does not carry the
+# others do. Judged by what the netdevs have counted, not the module.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib/lib.sh"
+require ib_send_bw
+is_metaroce || skip_all "about metaroce only"
+
+# Bytes sent by A (or $3) over each plane during a run of mrverbs soak with
+# these options: carried PLANES "OPTIONS" [NAMESPACE]
+carried() {
+	local planes=$1 options=$2 ns=${3:-$NS_A} before=() i now
+
+	for ((i = 0; i < planes; i++)); do
+		before+=("$(tx_bytes "$ns" "p$i")")
+	done
+	# shellcheck disable=SC2086
+	"$MRVERBS" soak -1 $options "$DEV_A" "$DEV_B" >&2 || fail "the traffic failed"
+	for ((i = 0; i < planes; i++)); do
+		now=$(tx_bytes "$ns" "p$i")
+		echo $((now - before[i]))
+	done
+}
+
+# even PERCENT BYTES...: each within so much of the mean
+even() {
+	local percent=$1 sum=0 bytes mean
+
+	shift
+	for bytes; do
+		sum=$((sum + bytes))
+	done
+	mean=$((sum / $#))
+	echo "bytes per plane: $*"
+	for bytes; do
+		[ $((bytes * 100)) -ge $((mean * (100 - percent))) ] ||
+			fail "a plane carried $bytes bytes, the mean is $mean"
+		[ $((bytes * 100)) -le $((mean * (100 + percent))) ] ||
+			fail "a plane carried $bytes bytes, the mean is $mean"
+	done
+}
+
+balanced() {
+	local planes=$1 options=$2 bytes
+
+	hosts_up "$planes"
+	bytes=$(carried "$planes" "$options") || exit
+	# Within 10 % of each other is within 5 % of the mean of two.
+	# shellcheck disable=SC2086
+	even $((planes == 2 ? 5 : 10)) $bytes
+}
+
+test_two_planes_balanced_writes() {
+	balanced 2 "-q 4 -d 16 -n 500 -s 65536 -o write"
+}
+
+test_two_planes_balanced_sends() {
+	balanced 2 "-q 4 -d 16 -n 500 -s 65536 -o send"
+}
+
+test_two_planes_balanced_one_QP() {
+	balanced 2 "-q 1 -d 16 -n 1500 -s 65536 -o write"
+}
+
+test_two_planes_balanced_reads() {
+	local bytes
+
+	hosts_up 2
+	# The data of reads comes from B.
+	bytes=$(carried 2 "-q 4 -d 16 -n 500 -s 65536 -o read" "$NS_B") || exit
+	# shellcheck disable=SC2086
+	even 5 $bytes
+}
+
+test_four_planes_balanced() {
+	balanced 4 "-q 4 -d 16 -n 800 -s 65536 -o write"
+}
+
+test_eight_planes_balanced() {
+	balanced 8 "-q 8 -d 16 -n 600 -s 65536 -o write"
+}
+
+test_perftest_uses_both_planes() {
+	local a0 a1 b0 b1
+
+	hosts_up 2
+	a0=$(tx_bytes "$NS_B" p0)
+	a1=$(tx_bytes "$NS_B" p1)
+	client_server "ib_send_bw" \
+		ib_send_bw -F -e -n 2000 -s 65536 -d "$DEV_A" -x "$(gid_index "$DEV_A")" -- \
+		ib_send_bw -F -e -n 2000 -s 65536 -d "$DEV_B" -x "$(gid_index "$DEV_B")" \
+		"$(addr4 1 0)"
+	b0=$(tx_bytes "$NS_B" p0)
+	b1=$(tx_bytes "$NS_B" p1)
+	even 5 $((b0 - a0)) $((b1 - a1))
+}
+
+test_counters_of_the_planes_agree_with_the_netdevs() {
+	local i bytes before after counted netdev
+
+	hosts_up 2
+	before=("$(counter "$DEV_A" plane0_tx_bytes)" "$(counter "$DEV_A" plane1_tx_bytes)")
+	bytes=$(carried 2 "-q 4 -d 16 -n 200 -s 65536 -o write") || exit
+	after=("$(counter "$DEV_A" plane0_tx_bytes)" "$(counter "$DEV_A" plane1_tx_bytes)")
+	read -ra netdev -d '' <<<"$bytes"
+	for i in 0 1; do
+		counted=$((after[i] - before[i]))
+		echo "plane $i: $counted counted by the module, ${netdev[i]} by the netdev"
+		# The netdev counts headers, acknowledgements and retransmissions too.
+		[ "$counted" -gt 0 ] || fail "nothing counted"
+		[ "$counted" -le "${netdev[i]}" ] || fail "more counted than sent"
+		[ $((counted * 10)) -ge $((netdev[i] * 9)) ] || fail "too little counted"
+	done
+}
+
+test_plane_added_between_two_connections() {
+	local bytes
+
+	hosts_up 1
+	check_traffic
+	plane_new 1
+	link_new "$NS_A" "$DEV_A" p1 || fail "rdma link add"
+	link_new "$NS_B" "$DEV_B" p1 || fail "rdma link add"
+	# The connection of the first traffic ends, after a while without QPs.
+	wait_for_value "the idle connection ends" 0 counter "$DEV_A" connections
+	bytes=$(carried 2 "-q 4 -d 16 -n 300 -s 65536 -o write") || exit
+	# shellcheck disable=SC2086
+	even 10 $bytes
+}
+
+test_unequal_numbers_of_planes() {
+	hosts_up 1
+	plane_new 1
+	plane_new 2
+	link_new "$NS_A" "$DEV_A" p1 || fail "rdma link add"
+	link_new "$NS_A" "$DEV_A" p2 || fail "rdma link add"
+	check_traffic
+}
+
+ktap_run_all \
+	test_two_planes_balanced_writes \
+	test_two_planes_balanced_sends \
+	test_two_planes_balanced_one_QP \
+	test_two_planes_balanced_reads \
+	test_four_planes_balanced \
+	test_eight_planes_balanced \
+	test_perftest_uses_both_planes \
+	test_counters_of_the_planes_agree_with_the_netdevs \
+	test_plane_added_between_two_connections \
+	test_unequal_numbers_of_planes
+ktap_exit
