@@ -12,7 +12,7 @@ test_add_and_delete() {
 	link_new "$NS_A" "$DEV_A" p0 || fail "rdma link add"
 	link_exists "$DEV_A" || fail "no link $DEV_A/1"
 	wait_for "$DEV_A active" link_state_is "$DEV_A" ACTIVE
-	[ "$(link_netdev "$DEV_A")" = p0 ] || fail "netdev $(link_netdev "$DEV_A")"
+	[ "$(link_netdev "$NS_A" "$DEV_A")" = p0 ] || fail "netdev $(link_netdev "$NS_A" "$DEV_A")"
 	rdma link show "$DEV_A/1" | grep -q 'physical_state LINK_UP' || fail "physical state"
 	rdma link del "$DEV_A" || fail "rdma link del"
 	link_gone "$DEV_A" || fail "$DEV_A is still there"
@@ -69,7 +69,7 @@ test_long_names() {
 	ip -n "$NS_A" link set p0 name $netdev
 	ip -n "$NS_A" link set $netdev up
 	link_new "$NS_A" "$dev" $netdev || fail "rdma link add"
-	[ "$(link_netdev "$dev")" = $netdev ] || fail "netdev $(link_netdev "$dev")"
+	[ "$(link_netdev "$NS_A" "$dev")" = $netdev ] || fail "netdev $(link_netdev "$NS_A" "$dev")"
 	wait_for "$dev active" link_state_is "$dev" ACTIVE
 	ibv_devinfo -d "$dev" >/dev/null || fail "ibv_devinfo"
 	rdma link del "$dev" || fail "rdma link del"
@@ -79,7 +79,7 @@ test_planes_are_added_by_the_same_name() {
 	need_metaroce
 	hosts_up 4
 	[ "$(rdma link show | grep -c "^link $DEV_A/")" = 1 ] || fail "not one link"
-	[ "$(link_netdev "$DEV_A")" = p0 ] || fail "the first netdev is not the primary one"
+	[ "$(link_netdev "$NS_A" "$DEV_A")" = p0 ] || fail "the first netdev is not the primary one"
 	check_traffic
 	! link_new "$NS_A" "$DEV_A" p3 2>/dev/null || fail "a plane twice"
 	! link_new "$NS_A" other$$ p3 2>/dev/null || fail "a plane of two devices"
@@ -100,7 +100,7 @@ test_plane_of_another_namespace_is_refused() {
 	plane_new 1
 	# The same name from another namespace may be another device or nothing.
 	link_new "$NS_B" "$DEV_A" p1 2>/dev/null
-	[ "$(link_netdev "$DEV_A")" = p0 ] || fail "the device changed"
+	[ "$(link_netdev "$NS_A" "$DEV_A")" = p0 ] || fail "the device changed"
 	check_traffic
 }
 

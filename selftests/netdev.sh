@@ -36,7 +36,7 @@ test_removed_primary_plane() {
 	hosts_up 2
 	ip -n "$NS_A" link del p0
 	link_exists "$DEV_A" || fail "$DEV_A went with one of its planes"
-	wait_for_value "p1 is the primary plane" p1 link_netdev "$DEV_A"
+	wait_for_value "p1 is the primary plane" p1 link_netdev "$NS_A" "$DEV_A"
 	wait_for "GIDs of p1" has_address "$DEV_A" "$(addr4 1 1)"
 	wait_for "no GIDs of p0" has_no_address "$DEV_A" "$(addr4 1 0)"
 	links_ready
@@ -60,7 +60,7 @@ test_renamed() {
 	ip -n "$NS_A" link set p0 name quite-different || fail "ip link set name"
 	ip -n "$NS_A" link set quite-different up
 	wait_for "$DEV_A active" link_state_is "$DEV_A" ACTIVE
-	[ "$(link_netdev "$DEV_A")" = quite-different ] || fail "netdev $(link_netdev "$DEV_A")"
+	[ "$(link_netdev "$NS_A" "$DEV_A")" = quite-different ] || fail "netdev $(link_netdev "$NS_A" "$DEV_A")"
 	ip -n "$NS_A" addr replace "$(addr6 1 0)/64" dev quite-different nodad
 	links_ready
 	check_traffic
@@ -73,7 +73,7 @@ test_renamed_under_traffic() {
 	# Up, as newer kernels allow; else there is nothing to see.
 	ip -n "$NS_A" link set p0 name quite-different 2>/dev/null ||
 		skip "this kernel renames no netdev that is up"
-	[ "$(link_netdev "$DEV_A")" = quite-different ] || fail "netdev $(link_netdev "$DEV_A")"
+	[ "$(link_netdev "$NS_A" "$DEV_A")" = quite-different ] || fail "netdev $(link_netdev "$NS_A" "$DEV_A")"
 	sleep 0.5
 	soak_end
 }
@@ -218,7 +218,7 @@ test_plane_moved_to_another_namespace() {
 	defer "ip netns del mra$$-x"
 	ip netns add "mra$$-x"
 	ip -n "$NS_A" link set p1 netns "mra$$-x" || fail "ip link set netns"
-	[ "$(link_netdev "$DEV_A")" = p0 ] || fail "netdev $(link_netdev "$DEV_A")"
+	[ "$(link_netdev "$NS_A" "$DEV_A")" = p0 ] || fail "netdev $(link_netdev "$NS_A" "$DEV_A")"
 	check_traffic
 }
 

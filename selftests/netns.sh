@@ -14,8 +14,7 @@ exclusive() {
 	defer "netns_down; sleep 0.5"
 	ip netns add "$NS_A"
 	ip netns add "$NS_B"
-	ip -n "$NS_A" link set lo up
-	ip -n "$NS_B" link set lo up
+	netns_ready
 	plane_new 0
 	plane_new 1
 }

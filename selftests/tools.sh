@@ -45,7 +45,7 @@ test_ordinary_user() {
 
 test_rdma_link_and_dev() {
 	hosts_up 2
-	rdma -j link show "$DEV_A/1" | jq -e '.[0] | .state == "ACTIVE" and
+	in_a rdma -j link show "$DEV_A/1" | jq -e '.[0] | .state == "ACTIVE" and
 		.physical_state == "LINK_UP" and .netdev == "p0"' >/dev/null ||
 		fail "rdma link: $(rdma -j link show "$DEV_A/1")"
 	rdma -j dev show "$DEV_A" | jq -e '.[0] | .node_type == "ca" and

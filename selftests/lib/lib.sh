@@ -92,7 +92,7 @@ plane_new() {
 		ns=$([ $host = 1 ] && echo "$NS_A" || echo "$NS_B")
 		ip -n "$ns" addr add "$(addr4 $host "$i")/24" dev "p$i"
 		ip -n "$ns" addr add "$(addr6 $host "$i")/64" dev "p$i" nodad
-		ip -n "$ns" link set "p$i" up addrgenmode none
+		ip -n "$ns" link set "p$i" up
 	done
 }
 
@@ -105,10 +105,19 @@ netns_up() {
 	defer "netns_down"
 	ip netns add "$NS_A" || fail "cannot make a namespace"
 	ip netns add "$NS_B" || fail "cannot make a namespace"
-	ip -n "$NS_A" link set lo up
-	ip -n "$NS_B" link set lo up
+	netns_ready
 	for ((i = 0; i < planes; i++)); do
 		plane_new "$i" "${2:-9000}"
+	done
+}
+
+netns_ready() {
+	local ns
+
+	for ns in "$NS_A" "$NS_B"; do
+		ip -n "$ns" link set lo up
+		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.accept_dad=0 \
+			net.ipv6.conf.all.accept_dad=0
 	done
 }
 
@@ -127,7 +136,10 @@ link_exists() { rdma link show "$1/1" >/dev/null 2>&1; }
 link_gone() { ! link_exists "$1"; }
 link_state() { rdma link show "$1/1" 2>/dev/null | sed -n 's/.* state \([^ ]*\).*/\1/p'; }
 link_state_is() { [ "$(link_state "$1")" = "$2" ]; }
-link_netdev() { rdma link show "$1/1" | sed -n 's/.* netdev \([^ ]*\).*/\1/p'; }
+# The kernel names a netdev only within its namespace: link_netdev NAMESPACE DEVICE
+link_netdev() {
+	ip netns exec "$1" rdma link show "$2/1" | sed -n 's/.* netdev \([^ ]*\).*/\1/p'
+}
 
 link_del() {
 	link_gone "$1" || rdma link del "$1"
