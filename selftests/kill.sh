@@ -8,30 +8,18 @@ require ip
 
 # Starts a flood between two processes; sets pid_a, pid_b.
 flood() {
-	coproc FLOOD { exec "$MRVERBS" flood "$@" "$DEV_A" "$DEV_B" 2>&1; }
-	flood_pid=$!
-	defer "kill -9 $flood_pid 2>/dev/null"
-	read_pids
+	flood_log=$SCRATCH/flood.$$
+	"$MRVERBS" flood "$@" "$DEV_A" "$DEV_B" >"$flood_log" 2>&1 &
+	defer "kill -9 $! 2>/dev/null; rm -f $flood_log"
+	flood_says "^pids "
+	read -r _ pid_a pid_b < <(grep '^pids ' "$flood_log")
 	defer "kill -9 $pid_a $pid_b 2>/dev/null"
-	wait_line "traffic"
+	flood_says traffic
 	sleep 0.5
 }
 
-read_pids() {
-	local line
-
-	read -r -t "$PATIENCE" -u "${FLOOD[0]}" line || fail "no pids"
-	read -r _ pid_a pid_b <<<"$line"
-}
-
-wait_line() {
-	local line
-
-	while read -r -t "$PATIENCE" -u "${FLOOD[0]}" line; do
-		echo "$line"
-		[[ $line != *"$1"* ]] || return 0
-	done
-	fail "no \"$1\""
+flood_says() {
+	log_says "$flood_log" "$1"
 }
 
 nothing_left() {
@@ -46,9 +34,9 @@ sender() {
 	res_remember "$DEV_A"
 	flood -o "$1"
 	kill -9 "$pid_a"
-	wait_line "a killed 9"
+	flood_says "a killed 9"
 	# A target of writes and reads sees nothing; it goes with its peer.
-	wait_line "b exit"
+	flood_says "b exit"
 	nothing_left
 }
 
@@ -58,7 +46,7 @@ target() {
 	flood -o "$1"
 	kill -9 "$pid_b"
 	# The sender gets an error completion, and says so by 10.
-	wait_line "a exit 10"
+	flood_says "a exit 10"
 	nothing_left
 }
 
@@ -87,8 +75,8 @@ both_killed() {
 	res_remember "$DEV_A"
 	flood -o "$1"
 	kill -9 "$pid_a" "$pid_b"
-	wait_line "killed 9"
-	wait_line "killed 9"
+	flood_says "a killed 9"
+	flood_says "b killed 9"
 	nothing_left
 }
 
@@ -105,10 +93,10 @@ test_sender_of_sends_killed_receiver_ends() {
 	res_remember "$DEV_A"
 	flood -o send
 	kill -9 "$pid_a"
-	wait_line "a killed 9"
+	flood_says "a killed 9"
 	# Nothing tells a receiver that its peer is gone: it waits. Kill it too.
 	kill -9 "$pid_b"
-	wait_line "b killed 9"
+	flood_says "b killed 9"
 	nothing_left
 }
 
@@ -133,7 +121,7 @@ test_killed_beside_traffic_of_others() {
 	soak_bg -q 4 -m 60000
 	flood -o write
 	kill -9 "$pid_b"
-	wait_line "a exit 10"
+	flood_says "a exit 10"
 	soak_alive
 	soak_end
 	nothing_left

@@ -120,30 +120,13 @@ test_two_devices_in_one_namespace() {
 	DEV_A=${DEV_A}x DEV_B=${DEV_B}x check_traffic
 }
 
-hold() {
-	coproc HOLD { exec "$MRVERBS" hold "$DEV_A" 2>&1; }
-	# shellcheck disable=SC2153
-	hold_pid=$HOLD_PID
-	defer "kill -9 $hold_pid 2>/dev/null"
-	expect ready
-}
-
-# expect TEXT: the next line of the holder
-expect() {
-	local line
-
-	read -r -t "$PATIENCE" -u "${HOLD[0]}" line || fail "the holder said nothing, not \"$1\""
-	[[ $line = "$1"* ]] || fail "the holder said \"$line\", not \"$1\""
-}
-
 test_delete_under_an_open_file() {
 	hosts_up 1
-	hold
+	hold "$DEV_A"
 	timeout "$PATIENCE" rdma link del "$DEV_A" || fail "rdma link del: $?"
 	link_gone "$DEV_A" || fail "$DEV_A is still there"
-	expect "event local catastrophic error"
-	expect closed
-	wait "$hold_pid" || fail "the holder's exit status is $?"
+	hold_says "event local catastrophic error"
+	hold_end
 	# The name is free again.
 	link_new "$NS_A" "$DEV_A" p0 || fail "rdma link add"
 	links_ready
@@ -170,7 +153,7 @@ test_delete_under_traffic() {
 
 test_delete_under_a_killed_process() {
 	hosts_up 1
-	hold
+	hold "$DEV_A"
 	kill -9 "$hold_pid"
 	timeout "$PATIENCE" rdma link del "$DEV_A" || fail "rdma link del: $?"
 	link_gone "$DEV_A" || fail "$DEV_A is still there"

@@ -60,14 +60,13 @@ test_unload_right_after_a_kill() {
 }
 
 test_refused_while_in_use() {
+	# Other drivers let go, and the process is told that the device is gone.
+	need_metaroce
 	hosts_up 1
-	coproc HOLD { exec "$MRVERBS" hold "$DEV_A" 2>&1; }
-	defer "kill -9 $HOLD_PID 2>/dev/null"
-	# shellcheck disable=SC2034
-	read -r -t "$PATIENCE" -u "${HOLD[0]}" line || fail "the holder says nothing"
+	hold "$DEV_A"
 	! rmmod "$MODULE" 2>/dev/null || fail "rmmod although a process uses a device"
 	link_exists "$DEV_A" || fail "$DEV_A is gone"
-	eval "exec ${HOLD[1]}>&-"
+	hold_end
 	wait_for_value "no user of the module" 0 module_refs
 	unload
 }

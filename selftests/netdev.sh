@@ -102,22 +102,12 @@ test_carrier_of_the_peer() {
 
 test_port_events() {
 	hosts_up 1
-	coproc HOLD { exec "$MRVERBS" hold "$DEV_A" 2>&1; }
-	defer "kill -9 $HOLD_PID 2>/dev/null"
-	expect() {
-		local line
-
-		while read -r -t "$PATIENCE" -u "${HOLD[0]}" line; do
-			[[ $line != "$1"* ]] || return
-			echo "$line"
-		done
-		fail "no \"$1\""
-	}
-	expect ready
+	hold "$DEV_A"
 	ip -n "$NS_A" link set p0 down
-	expect "event port error"
+	hold_says "event port error"
 	ip -n "$NS_A" link set p0 up
-	expect "event port active"
+	hold_says "event port active"
+	hold_end
 }
 
 test_one_plane_of_two_down() {

@@ -207,6 +207,47 @@ soak_end() {
 	[ $status = 0 ] || fail "the traffic failed ($status)"
 }
 
+# A process that holds one of each object of a device until hold_end, and tells
+# of events: hold DEVICE, then hold_says TEXT
+hold() {
+	local pipe=$SCRATCH/hold.$$.in
+
+	hold_log=$SCRATCH/hold.$$.out
+	rm -f "$pipe"
+	mkfifo "$pipe"
+	"$MRVERBS" hold "$1" <"$pipe" >"$hold_log" 2>&1 &
+	hold_pid=$!
+	defer "kill -9 $hold_pid 2>/dev/null; rm -f $hold_log"
+	exec {hold_fd}>"$pipe"
+	rm -f "$pipe"
+	hold_says ready
+}
+
+hold_says() {
+	log_says "$hold_log" "$1"
+}
+
+hold_end() {
+	exec {hold_fd}>&-
+	wait "$hold_pid" || {
+		cat "$hold_log"
+		fail "the holder's exit status is $?"
+	}
+}
+
+# log_says FILE TEXT: waits for the text
+log_says() {
+	local end=$((SECONDS + PATIENCE))
+
+	until grep -q "$2" "$1"; do
+		[ "$SECONDS" -lt "$end" ] || {
+			cat "$1"
+			fail "no \"$2\" within $PATIENCE s"
+		}
+		sleep 0.05
+	done
+}
+
 # Bytes that a netdev has sent: tx_bytes NAMESPACE NETDEV
 tx_bytes() { ip -n "$1" -s -j link show "$2" | sed -n 's/.*"tx":{"bytes":\([0-9]*\).*/\1/p'; }
 
