@@ -221,7 +221,10 @@ struct sk_buff *metaroce_skb_recv_udp(struct sock *sk)
 	struct sk_buff *skb;
 	int err;
 
-	skb = skb_recv_udp(sk, MSG_DONTWAIT, &err);
+	/* Errors that the network reported go before the packets. */
+	do
+		skb = skb_recv_udp(sk, MSG_DONTWAIT, &err);
+	while (!skb && err != -EAGAIN);
 	/* UDP has kept its own notes there. */
 	if (skb)
 		skb->dev = NULL;
@@ -446,6 +449,7 @@ void metaroce_xmit4(struct dst_entry *dst, struct sk_buff *skb, __be32 saddr,
 		    __be32 daddr, u8 tos, u8 ttl, __be16 sport, __be16 dport)
 {
 	dst_hold(dst);
+	skb->priority = rt_tos2priority(tos);
 	udp_tunnel_xmit_skb(dst_rtable(dst), NULL, skb, saddr, daddr, tos, ttl,
 			    htons(IP_DF), sport, dport, false, false, 0);
 }
@@ -455,6 +459,7 @@ void metaroce_xmit6(struct dst_entry *dst, struct sk_buff *skb,
 		    u8 tos, u8 ttl, __be16 sport, __be16 dport)
 {
 	dst_hold(dst);
+	skb->priority = rt_tos2priority(tos);
 	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, saddr, daddr, tos, ttl, 0,
 			     sport, dport, false, 0);
 }

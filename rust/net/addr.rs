@@ -2,6 +2,8 @@
 
 //! IP addresses as 16 bytes, IPv4 mapped into IPv6: the form in which RDMA names ports.
 
+use kernel::macros::kunit_tests;
+
 /// An IP address: IPv6, or IPv4 as `::ffff:a.b.c.d`.
 pub type Address = [u8; 16];
 
@@ -37,4 +39,27 @@ pub(super) fn to_in6(address: &Address) -> bindings::in6_addr {
 pub(super) fn from_in6(address: &bindings::in6_addr) -> Address {
     // SAFETY: Every member of the union is 16 bytes without padding.
     unsafe { address.in6_u.u6_addr8 }
+}
+
+#[kunit_tests(metaroce_addr)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv4_there_and_back() {
+        let address = from_ipv4([192, 0, 2, 1]);
+        assert_eq!(to_ipv4(&address), Some([192, 0, 2, 1]));
+        assert_eq!(from_in6(&to_in6(&address)), address);
+    }
+
+    #[test]
+    fn ipv6_is_not_ipv4() {
+        let mut address = [0; 16];
+        assert_eq!(to_ipv4(&address), None);
+        address[0] = 0xfe;
+        address[1] = 0xbf;
+        assert!(is_link_local(&address));
+        address[1] = 0xc0;
+        assert!(!is_link_local(&address));
+    }
 }

@@ -137,8 +137,8 @@ impl TxBurst {
         let used = unsafe { bindings::metaroce_skb_nr_frags(self.skb.as_ptr()) };
         let fits = self.segments == 0
             || (!self.closed && len <= self.segment_len && self.segments < MAX_SEGMENTS);
-        // CAST: `usize` is no narrower. The header takes a piece, too, and so does a new block.
-        fits && self.len() + len <= MAX_LEN && used as usize + pieces + 1 <= MAX_PIECES
+        // CAST: `usize` is no narrower. The header takes a piece, too.
+        fits && self.len() + len <= MAX_LEN && used as usize + pieces < MAX_PIECES
     }
 
     /// Begins a segment by its header.

@@ -27,6 +27,7 @@ use core::{
 use kernel::{
     error::to_result,
     impl_has_work,
+    macros::kunit_tests,
     new_mutex,
     new_work,
     prelude::*,
@@ -87,6 +88,8 @@ pub struct UdpSockets<R: Receive> {
     port: u16,
     /// Packets that were dropped by sockets that are closed meanwhile.
     dropped: Atomic<u64>,
+    /// As above, with wrong checksums.
+    broken: Atomic<u64>,
 }
 
 impl<R: Receive> UdpSockets<R> {
@@ -117,6 +120,7 @@ impl<R: Receive> UdpSockets<R> {
                 sockets <- new_mutex!(sockets, "UdpSockets::sockets"),
                 port,
                 dropped: Atomic::new(0),
+                broken: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -133,6 +137,12 @@ impl<R: Receive> UdpSockets<R> {
         self.dropped.load(Relaxed) + sockets.iter().map(Socket::drops).sum::<u64>()
     }
 
+    /// Returns how many packets were dropped because of a wrong UDP checksum. Process context.
+    pub fn checksum_errors(&self) -> u64 {
+        let sockets = self.sockets.lock();
+        self.broken.load(Relaxed) + sockets.iter().map(Socket::checksum_errors).sum::<u64>()
+    }
+
     /// Closes the sockets. Process context; not in [`Receive`].
     ///
     /// When this returns, the receiver is not called any more and is let go of.
@@ -140,6 +150,8 @@ impl<R: Receive> UdpSockets<R> {
         let sockets = core::mem::take(&mut *self.sockets.lock());
         let drops = sockets.iter().map(Socket::drops).sum::<u64>();
         self.dropped.fetch_add(drops, Relaxed);
+        let broken = sockets.iter().map(Socket::checksum_errors).sum::<u64>();
+        self.broken.fetch_add(broken, Relaxed);
         drop(sockets);
     }
 }
@@ -177,6 +189,8 @@ struct Listener<R: Receive> {
     /// How often the callback was called without being answered. Whoever changes it from zero
     /// answers, so there is only one at a time, until it can be changed back.
     calls: Atomic<u32>,
+    /// Packets with a wrong checksum.
+    broken: Atomic<u64>,
     /// Goes on where the callback has stopped to give others a turn.
     #[pin]
     work: Work<Self>,
@@ -223,6 +237,7 @@ impl<R: Receive> Socket<R> {
                     receiver,
                     // As if it had been called: packets may be waiting.
                     calls: Atomic::new(1),
+                    broken: Atomic::new(0),
                     work <- new_work!("Listener::work"),
                 }),
                 GFP_KERNEL,
@@ -262,6 +277,11 @@ impl<R: Receive> Socket<R> {
     fn drops(&self) -> u64 {
         // SAFETY: By the type invariant.
         u64::from(unsafe { bindings::metaroce_sk_drops(self.listener.sk.as_ptr()) })
+    }
+
+    /// Returns how many packets had a wrong checksum.
+    fn checksum_errors(&self) -> u64 {
+        self.listener.broken.load(Relaxed)
     }
 }
 
@@ -318,6 +338,8 @@ impl<R: Receive> Listener<R> {
             while let Some(mut skb) = this.recv() {
                 if skb.checksum_ok() {
                     this.receiver.receive(skb, &mut batch);
+                } else {
+                    this.broken.add(1, Relaxed);
                 }
                 n += 1;
                 if n == BUDGET {
@@ -346,5 +368,209 @@ impl<R: Receive> Listener<R> {
         // SAFETY: A packet of the queue is as the invariants of the type say: UDP has found the
         // socket by both headers and pulled its own, and it goes to the caller.
         NonNull::new(skb).map(|skb| unsafe { RxSkb::from_raw(skb) })
+    }
+}
+
+#[kunit_tests(metaroce_udp)]
+mod tests {
+    use super::*;
+    use crate::net::{
+        addr::{
+            self,
+            Address, //
+        },
+        crc::crc32c,
+        netdev::NetDevice,
+        page::PageRef,
+        route::{
+            Flow,
+            Route, //
+        },
+        tx::{
+            TxBurst,
+            ECN_ECT0, //
+        }, //
+    };
+    use kernel::{
+        page::{
+            Page,
+            PAGE_SIZE, //
+        },
+        time::{
+            delay::fsleep,
+            Delta, //
+        }, //
+    };
+
+    const PORT: u16 = 47951;
+    const HEADER: usize = 60;
+    const SEGMENTS: usize = 8;
+
+    /// Counts what comes as it was sent.
+    struct Counter {
+        packets: Atomic<u32>,
+        segments: Atomic<u32>,
+        bytes: Atomic<usize>,
+        batches: Atomic<u32>,
+    }
+
+    impl Counter {
+        fn check(skb: &RxSkb, off: usize, len: usize) -> Result<bool> {
+            let mut sent = [0; 4];
+            skb.copy(off, &mut sent)?;
+            let crc = skb.crc32c(off + 4, len - 4, !0)?;
+            // One byte too many is none.
+            let beyond = skb.crc32c(skb.len(), 1, !0).is_err();
+            Ok(beyond && crc == u32::from_be_bytes(sent))
+        }
+    }
+
+    impl Receive for Counter {
+        type Batch = u32;
+
+        fn receive(&self, skb: RxSkb, batch: &mut u32) {
+            let meta = skb.meta();
+            let fine = skb
+                .segments()
+                .all(|(off, len)| Self::check(&skb, off, len) == Ok(true));
+            if fine && meta.dport == PORT && meta.src == meta.dst && meta.tos == ECN_ECT0 {
+                self.packets.add(1, Relaxed);
+                // CAST: There are few.
+                self.segments.add(skb.segments().count() as u32, Relaxed);
+                self.bytes.fetch_add(skb.len(), Relaxed);
+            }
+            *batch += 1;
+        }
+
+        fn batch_end(&self, batch: u32) {
+            self.batches.fetch_add(batch, Relaxed);
+        }
+    }
+
+    /// A burst of `n` segments, of which the last has `last` bytes of payload and the others a
+    /// page, which begins at `start` of a page.
+    fn burst(pages: &[Page], n: usize, start: usize, last: usize) -> Result<TxBurst> {
+        let mut burst = TxBurst::new()?;
+        for i in 0..n {
+            let header = [i as u8; HEADER];
+            let mut crc = crc32c(!0, &header[4..]);
+            burst.push_header(&header)?;
+            let mut left = if i + 1 == n { last } else { PAGE_SIZE };
+            let mut off = start;
+            for page in pages {
+                let len = left.min(PAGE_SIZE - off);
+                let content = [0x5a; 64];
+                for at in (off..off + len).step_by(content.len()) {
+                    crc = crc32c(crc, &content[..content.len().min(off + len - at)]);
+                }
+                burst.push_page(PageRef::from(page), off, len)?;
+                left -= len;
+                off = 0;
+                if left == 0 {
+                    break;
+                }
+            }
+            burst.patch_header(0, &crc.to_be_bytes())?;
+            burst.segment_end()?;
+        }
+        Ok(burst)
+    }
+
+    /// Sends bursts to oneself, and returns what came: packets, segments, bytes.
+    fn send(address: Address) -> Result<(u32, u32, usize)> {
+        let net = Net::init_net();
+        let counter = Arc::new(
+            Counter {
+                packets: Atomic::new(0),
+                segments: Atomic::new(0),
+                bytes: Atomic::new(0),
+                batches: Atomic::new(0),
+            },
+            GFP_KERNEL,
+        )?;
+        let mut pages = KVec::new();
+        for _ in 0..2 {
+            let page = Page::alloc_page(GFP_KERNEL)?;
+            // SAFETY: The page is not in use yet.
+            unsafe { page.fill_zero_raw(0, PAGE_SIZE)? };
+            for at in (0..PAGE_SIZE).step_by(64) {
+                // SAFETY: As above.
+                unsafe { page.write_raw([0x5a; 64].as_ptr(), at, 64)? };
+            }
+            pages.push(page, GFP_KERNEL)?;
+        }
+
+        let sockets = UdpSockets::open(net, PORT, counter.clone())?;
+        let lo = NetDevice::by_index(net, 1).ok_or(ENODEV)?;
+        let flow = Flow {
+            src: address,
+            dst: address,
+            sport: 50_000,
+            dport: PORT,
+            tos: 0,
+        };
+        let route = Route::lookup(&lo, flow)?;
+        burst(&pages, SEGMENTS, 0, PAGE_SIZE)?.xmit(&route, ECN_ECT0, 64)?;
+        burst(&pages, SEGMENTS, 0, 1)?.xmit(&route, ECN_ECT0, 64)?;
+        burst(&pages, 5, 128, PAGE_SIZE)?.xmit(&route, ECN_ECT0, 64)?;
+        burst(&pages, 1, 0, 1)?.xmit(&route, ECN_ECT0, 64)?;
+        for _ in 0..100 {
+            if counter.batches.load(Relaxed) == 4 {
+                break;
+            }
+            fsleep(Delta::from_millis(10));
+        }
+        sockets.close();
+        Ok((
+            counter.packets.load(Relaxed),
+            counter.segments.load(Relaxed),
+            counter.bytes.load(Relaxed),
+        ))
+    }
+
+    const ARRIVES: (u32, u32, usize) = (
+        4,
+        22,
+        22 * HEADER + (SEGMENTS + SEGMENTS - 1 + 5) * PAGE_SIZE + 2,
+    );
+
+    #[test]
+    fn ipv4_bursts_arrive_whole() -> Result {
+        let received = send(addr::from_ipv4([127, 0, 0, 1]))?;
+        assert_eq!(received, ARRIVES);
+        Ok(())
+    }
+
+    #[test]
+    fn ipv6_bursts_arrive_whole() -> Result {
+        let mut address = [0; 16];
+        address[15] = 1;
+        let received = send(address)?;
+        assert_eq!(received, ARRIVES);
+        Ok(())
+    }
+
+    #[test]
+    fn segments_are_of_one_length() -> Result {
+        let mut burst = TxBurst::new()?;
+        assert_eq!(burst.segment_end(), Err(EINVAL));
+        burst.push_header(&[0; 64])?;
+        assert_eq!(burst.push_header(&[0; 64]), Err(EINVAL));
+        assert_eq!(burst.patch_header(60, &[0; 5]), Err(EINVAL));
+        burst.segment_end()?;
+        burst.push_header(&[0; 65])?;
+        assert_eq!(burst.segment_end(), Err(EMSGSIZE));
+        burst.segment_abort();
+        assert_eq!(burst.len(), 64);
+        burst.push_header(&[0; 40])?;
+        burst.push_bytes(&[0; 1500])?;
+        burst.segment_abort();
+        assert_eq!(burst.len(), 64);
+        burst.push_header(&[0; 40])?;
+        burst.segment_end()?;
+        assert!(!burst.has_room(40, 0));
+        assert_eq!(burst.push_header(&[0; 40]), Err(EMSGSIZE));
+        assert_eq!(burst.segments(), 2);
+        Ok(())
     }
 }

@@ -18,6 +18,7 @@ use core::{
 };
 use kernel::{
     container_of,
+    macros::kunit_tests,
     prelude::*,
     sync::{
         atomic::{
@@ -255,5 +256,58 @@ impl<T: TimerCallback<ID>, const ID: u64> PinnedDrop for Timer<T, ID> {
     fn drop(self: Pin<&mut Self>) {
         // If the timer is a field of its owner, then it was never attached or it is stopped.
         self.stop();
+    }
+}
+
+#[kunit_tests(metaroce_hrtimer)]
+mod tests {
+    use super::*;
+    use kernel::time::{
+        delay::fsleep,
+        Delta, //
+    };
+
+    #[pin_data]
+    struct Ticker {
+        #[pin]
+        timer: Timer<Self>,
+        ticks: Atomic<u32>,
+    }
+
+    impl TimerCallback for Ticker {
+        fn expired(this: ArcBorrow<'_, Self>) {
+            this.ticks.add(1, Relaxed);
+            this.timer.arm_at(now());
+        }
+    }
+
+    #[test]
+    fn runs_again_until_stopped() -> Result {
+        let ticker = Arc::pin_init(
+            pin_init!(Ticker {
+                timer <- Timer::new(),
+                ticks: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        ticker.timer.arm_at(0);
+        assert!(!ticker.timer.is_armed());
+
+        ticker.timer.attach(ticker.clone());
+        ticker.timer.arm_at(NEVER);
+        ticker.timer.arm_by(0);
+        fsleep(Delta::from_millis(50));
+        assert!(ticker.ticks.load(Relaxed) > 1);
+
+        ticker.timer.stop();
+        ticker.timer.arm_at(0);
+        ticker.timer.arm_by(0);
+        let ticks = ticker.ticks.load(Relaxed);
+        fsleep(Delta::from_millis(10));
+        assert_eq!(ticker.ticks.load(Relaxed), ticks);
+        assert!(!ticker.timer.is_armed());
+        // The timer has let go of its owner.
+        assert!(Arc::into_unique_or_drop(ticker).is_some());
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use core::{
 };
 use kernel::{
     error::to_result,
+    macros::kunit_tests,
     prelude::*,
     sync::{
         rcu,
@@ -219,4 +220,51 @@ impl<T: Send + Sync + 'static> PinnedDrop for IdTable<T> {
 pub fn synchronize_rcu_expedited() {
     // SAFETY: May be called from process context, as the callers promise; it may only sleep.
     unsafe { bindings::synchronize_rcu_expedited() };
+}
+
+#[kunit_tests(metaroce_id_table)]
+mod tests {
+    use super::*;
+
+    fn table() -> Result<Pin<KBox<IdTable<u64>>>> {
+        KBox::pin_init(IdTable::new(), GFP_KERNEL)
+    }
+
+    #[test]
+    fn numbers_are_used_in_turn() -> Result {
+        let table = table()?;
+        for id in 5..8 {
+            assert_eq!(
+                table.alloc(5..8, Arc::new(u64::from(id), GFP_KERNEL)?),
+                Ok(id)
+            );
+        }
+        assert_eq!(table.alloc(5..8, Arc::new(0, GFP_KERNEL)?), Err(EBUSY));
+        assert_eq!(table.alloc(5..5, Arc::new(0, GFP_KERNEL)?), Err(EINVAL));
+        assert_eq!(table.remove(6).map(|object| *object), Some(6));
+        assert_eq!(table.remove(5).map(|object| *object), Some(5));
+        assert!(table.lookup(6).is_none());
+        assert_eq!(table.alloc(5..8, Arc::new(0, GFP_KERNEL)?), Ok(5));
+        assert_eq!(table.alloc(5..8, Arc::new(0, GFP_KERNEL)?), Ok(6));
+        Ok(())
+    }
+
+    #[test]
+    fn the_table_owns_one_reference() -> Result {
+        let table = table()?;
+        let object = Arc::new(7, GFP_KERNEL)?;
+        table.insert(u32::MAX, object.clone())?;
+        assert_eq!(table.insert(u32::MAX, object.clone()), Err(EBUSY));
+        let same = table
+            .lookup(u32::MAX)
+            .is_some_and(|o| Arc::ptr_eq(&o, &object));
+        assert!(same);
+        let mut visited = 0;
+        table.for_each(|id, _| visited += u64::from(id));
+        assert_eq!(visited, u64::from(u32::MAX));
+        drop(table);
+        // Only the last reference makes a unique one.
+        assert!(Arc::into_unique_or_drop(object).is_some());
+        Ok(())
+    }
 }
