@@ -174,14 +174,18 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         Some(AckTx { blocks: n, route })
     }
 
-    /// ACKs of a path go back on the route of the path of the same number, so they die with its
-    /// planes and with nothing else; if that is down, on any that is up.
+    /// ACKs of a path go back on the route of the path of the same number, or, once the peer had to
+    /// send probes, on that of another. If that is down, on any that is up.
     fn ack_route(&self, path: PathId) -> Option<Route> {
-        if self.is_usable(path) {
-            return self.route(path);
-        }
-        let usable = (0..self.n_paths).map(PathId).find(|p| self.is_usable(*p));
-        self.route(usable.unwrap_or(path))
+        let detour = u32::from(self.path(path)?.rx.ack_detour());
+        let n = u32::from(self.n_paths);
+        let route = (0..n).find_map(|k| {
+            let i = (u32::from(path.0) + detour + k).checked_rem(n)?;
+            let candidate = PathId(u16::try_from(i).ok()?);
+            let usable = self.is_usable(candidate);
+            usable.then(|| self.route(candidate)).flatten()
+        });
+        route.or_else(|| self.route(path))
     }
 
     pub(super) fn note_rx(&mut self, path: PathId) {

@@ -81,6 +81,8 @@ pub struct RxHalf {
     ack_due: bool,
     /// The last ACK reported packets as held: the peer waits for news of them.
     owes: bool,
+    /// How many paths further on the route for ACKs of this path is taken from.
+    ack_detour: u16,
     stats: RxStats,
 }
 
@@ -97,6 +99,7 @@ impl RxHalf {
             unreported: 0,
             ack_due: false,
             owes: false,
+            ack_detour: 0,
             stats: RxStats {
                 packets: 0,
                 duplicates: 0,
@@ -197,6 +200,13 @@ impl RxHalf {
         });
         self.stats.probes += 1;
         self.ack_due = true;
+        self.ack_detour = self.ack_detour.wrapping_add(1);
+    }
+
+    /// How many paths further on to take the route for ACKs from. A probe says that ACKs may be
+    /// getting lost, so each moves it on: an ACK's route fails as silently as any other.
+    pub fn ack_detour(&self) -> u16 {
+        self.ack_detour
     }
 
     /// Acknowledges a packet that was processed or is held. Does nothing for any other PSN.

@@ -201,7 +201,7 @@ fn run(sim: &mut Sim, nodes: &mut [Endpoint<Counter>; 2], secs: u64) {
 
 #[test]
 fn a_fifo_network_without_loss_needs_no_retransmission() {
-    seeds(1, 30, |seed| {
+    seeds(1, 20, |seed| {
         let mut rng = Rng::new(seed);
         let plane = || Plane {
             delay: 5_000,
@@ -241,7 +241,7 @@ fn a_fifo_network_without_loss_needs_no_retransmission() {
 
 #[test]
 fn loss_is_repaired() {
-    seeds(2, 40, |seed| {
+    seeds(2, 20, |seed| {
         let mut rng = Rng::new(seed);
         let loss = [10, 100, 1_000, 3_000][rng.below(4) as usize];
         let plane = || Plane {
@@ -269,7 +269,7 @@ fn loss_is_repaired() {
 /// acknowledgement took longer than the timers allow.
 #[test]
 fn only_what_was_lost_is_sent_again() {
-    seeds(3, 20, |seed| {
+    seeds(3, 6, |seed| {
         let plane = || Plane {
             loss: 100,
             ..Plane::default()
@@ -291,7 +291,7 @@ fn only_what_was_lost_is_sent_again() {
 
 #[test]
 fn any_disorder_is_survived() {
-    seeds(4, 40, |seed| {
+    seeds(4, 16, |seed| {
         let mut rng = Rng::new(seed);
         let mut plane = || Plane {
             delay: 1_000 + rng.below(200_000),
@@ -322,7 +322,7 @@ fn any_disorder_is_survived() {
 /// Both sides refuse everything: the NAKs must get through all the same.
 #[test]
 fn refusals_do_not_block_each_other() {
-    seeds(5, 20, |seed| {
+    seeds(5, 10, |seed| {
         let plane = || Plane {
             loss: 100,
             ..Plane::default()
@@ -341,7 +341,7 @@ fn refusals_do_not_block_each_other() {
 
 #[test]
 fn equal_planes_share_evenly() {
-    seeds(6, 10, |seed| {
+    seeds(6, 4, |seed| {
         let plane = || Plane {
             rate: 10,
             ..Plane::default()
@@ -363,7 +363,7 @@ fn equal_planes_share_evenly() {
 
 #[test]
 fn a_plane_that_goes_down_is_left_at_once() {
-    seeds(7, 20, |seed| {
+    seeds(7, 6, |seed| {
         let plane = || Plane {
             rate: 1,
             ..Plane::default()
@@ -410,29 +410,29 @@ fn a_plane_that_goes_down_is_left_at_once() {
 /// Nobody tells that the plane is dead.
 #[test]
 fn a_dead_plane_is_left_by_timeouts() {
-    seeds(8, 20, |seed| {
+    seeds(8, 8, |seed| {
+        // Also with data in one direction only: the ACKs must find another way by themselves.
+        let back = if seed % 2 == 0 { 20_000 } else { 0 };
         let plane = || Plane {
             rate: 1,
             ..Plane::default()
         };
         let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
-            packets: [20_000, 20_000],
+            packets: [20_000, back],
             ..Setup::default()
         };
         let mut nodes = pair(seed, &setup);
         sim.run(&mut nodes, Instant(1_020_000_000), |_, _| false);
         sim.planes[1].dead = true;
         run(&mut sim, &mut nodes, 10);
-        for e in &nodes {
-            assert!(e.conn.stats().reroutes_timeout > 0);
-        }
+        assert!(nodes[0].conn.stats().reroutes_timeout > 0);
     });
 }
 
 #[test]
 fn routes_may_change_at_any_time() {
-    seeds(9, 20, |seed| {
+    seeds(9, 10, |seed| {
         let mut rng = Rng::new(seed);
         let plane = |delay| Plane {
             delay,

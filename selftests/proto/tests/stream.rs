@@ -153,7 +153,7 @@ fn assert_success(nodes: &Nodes) {
 
 #[test]
 fn every_operation_completes_in_order() {
-    seeds(1, 20, |seed| {
+    seeds(1, 10, |seed| {
         let mut rng = Rng::new(seed);
         let plane = || Plane {
             jitter: 50_000,
@@ -173,7 +173,7 @@ fn every_operation_completes_in_order() {
 
 #[test]
 fn loss_and_disorder_do_not_show() {
-    seeds(2, 30, |seed| {
+    seeds(2, 16, |seed| {
         let mut rng = Rng::new(seed);
         let mut plane = || Plane {
             delay: 1_000 + rng.below(100_000),
@@ -201,7 +201,7 @@ fn loss_and_disorder_do_not_show() {
 
 #[test]
 fn receivers_may_be_late() {
-    seeds(3, 30, |seed| {
+    seeds(3, 16, |seed| {
         let mut rng = Rng::new(seed);
         let mut plane = || Plane {
             jitter: rng.below(100_000),
@@ -224,7 +224,7 @@ fn receivers_may_be_late() {
 
 #[test]
 fn queue_pairs_may_become_ready_at_any_time() {
-    seeds(4, 20, |seed| {
+    seeds(4, 10, |seed| {
         let mut rng = Rng::new(seed);
         let plane = || Plane {
             loss: 100,
@@ -252,7 +252,7 @@ fn queue_pairs_may_become_ready_at_any_time() {
 /// One bad key ends one pair of QPs, in message order, and nobody else.
 #[test]
 fn an_access_error_ends_one_queue_pair() {
-    seeds(5, 30, |seed| {
+    seeds(5, 16, |seed| {
         let mut rng = Rng::new(seed);
         let plane = || Plane {
             jitter: 50_000,
