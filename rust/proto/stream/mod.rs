@@ -20,7 +20,8 @@
 //! never be overtaken by the completion of what it refuses.
 //!
 //! After a NAK that can be retried the requester sends the refused message and all later ones again
-//! from the start, under a higher *epoch*. Epochs are 16-bit serial numbers, 0 in a new stream.
+//! from the start, under a higher *epoch*. Epochs are 16-bit serial numbers, 0 in a new stream
+//! and in the lower half of the numbers in one that begins anew.
 //! Two rules make the attempts independent of how packets overtake each other:
 //!
 //! * The requester counts an acknowledgement only if its packet has the epoch that the message has

@@ -732,6 +732,9 @@ where
     /// more: a Void packet takes its place.
     pub fn response_packet(&self, desc: &TxDesc) -> Option<ResponsePacket> {
         let response = self.response_at(self.find_response(desc.msn)?)?;
+        if response.epoch != desc.epoch {
+            return None;
+        }
         let opcode = if response.atomic {
             Opcode::AtomicResponse
         } else {
@@ -767,7 +770,10 @@ where
             return;
         };
         if let Some(response) = self.response_at_mut(pos) {
-            response.acked = response.acked.saturating_add(1);
+            // The epoch differs in an earlier life of the QP with the same numbers.
+            if response.epoch == desc.epoch {
+                response.acked = response.acked.saturating_add(1);
+            }
         }
         self.retire_responses();
     }

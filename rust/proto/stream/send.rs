@@ -146,6 +146,8 @@ pub struct SendStream<B> {
     next_rsn: Rsn,
     /// Epoch of what is sent for the first time.
     epoch: u16,
+    /// Epoch that the stream began with.
+    first_epoch: u16,
     /// Reads and atomics between `head` and `cursor` that are not done.
     reads: u32,
     hold: Option<Hold>,
@@ -179,6 +181,7 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             next_msn: Msn(0),
             next_rsn: Rsn(0),
             epoch: 0,
+            first_epoch: 0,
             reads: 0,
             hold: None,
             failure: None,
@@ -193,8 +196,18 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
     }
 
     /// Forgets everything and starts as new with `cfg`, as when the QP goes through RESET.
-    /// Acknowledgements of packets sent before are ignored from here on.
+    ///
+    /// Paths still have packets of the life before. Should the application use the same PSN again,
+    /// only their epoch tells them from those to come, so the new life begins above the old one.
+    /// New receive streams take that, as epochs stay in the lower half of the numbers, from 0.
     pub fn reset(&mut self, cfg: SendConfig) {
+        if self.started != 0 {
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        if self.epoch >= 1 << 14 {
+            self.epoch = 0;
+        }
+        self.first_epoch = self.epoch;
         for msg in self.ring.iter_mut() {
             *msg = SendMsg::default();
         }
@@ -208,7 +221,6 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         self.next = 0;
         self.next_msn = Msn(cfg.sq_psn);
         self.next_rsn = Rsn(0);
-        self.epoch = 0;
         self.reads = 0;
         self.hold = None;
         self.failure = None;
@@ -723,10 +735,10 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
 
     /// The message that response `f` belongs to, if it waits for one.
     ///
-    /// The epoch is not compared: a responder executes each message number once, whichever attempt
-    /// it has seen whole, and that may be an earlier one.
+    /// The epoch need not be that of the message: a responder executes each message number once,
+    /// whichever attempt it has seen whole, and that may be an earlier one of this stream.
     fn response_of(&self, f: &DataFields) -> Option<(u32, &SendMsg)> {
-        if f.src_qpn != self.cfg.peer_qpn {
+        if f.src_qpn != self.cfg.peer_qpn || epoch_before(f.epoch, self.first_epoch) {
             return None;
         }
         let pos = self.find(f.msn)?;

@@ -22,7 +22,7 @@ impl Rng {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         let x = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        u32::try_from(x * u64::from(n) >> 32).unwrap()
+        u32::try_from((x * u64::from(n)) >> 32).unwrap()
     }
 
     fn chance(&mut self, percent: u32) -> bool {

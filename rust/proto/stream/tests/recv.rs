@@ -647,6 +647,27 @@ fn reads_are_answered_in_pieces() {
 }
 
 #[test]
+fn responses_of_an_earlier_life_do_not_count() {
+    let mut r = receiver(recv_config());
+    let read = DataFields {
+        length: 8,
+        ..packet(Opcode::ReadRequest, 0, 0, LAST)
+    };
+    take(&mut r, &read, 0);
+    deliveries(&mut r);
+    let old = r.next_response().unwrap();
+    r.commit_response(&old);
+    r.reset(recv_config());
+    take(&mut r, &DataFields { epoch: 1, ..read }, 0);
+    deliveries(&mut r);
+    let new = r.next_response().unwrap();
+    r.commit_response(&new);
+    assert!(r.response_packet(&old).is_none());
+    r.on_response_acked(&old);
+    assert!(r.response_packet(&new).is_some());
+}
+
+#[test]
 fn too_many_reads_are_invalid() {
     let mut r = receiver(RecvConfig {
         max_dest_rd_atomic: 2,

@@ -851,6 +851,41 @@ fn reset_forgets_the_earlier_life() {
 }
 
 #[test]
+fn lives_with_the_same_numbers_are_told_apart() {
+    let mut s = sender(send_config());
+    for life in 0..40_000u32 {
+        s.post(T0, &work(SendOp::Write, 8, 1)).unwrap();
+        s.post(T0, &work(SendOp::Read, 8, 2)).unwrap();
+        let old = pump(&mut s, T0);
+        assert!(old[0].epoch < 1 << 15, "a new receive stream takes it");
+        s.reset(send_config());
+        s.reset(send_config());
+        s.post(T0, &work(SendOp::Write, 8, 1)).unwrap();
+        s.post(T0, &work(SendOp::Read, 8, 2)).unwrap();
+        let new = pump(&mut s, T0);
+        assert_ne!(new[0].epoch, old[0].epoch, "life {life}");
+        assert!(old.iter().all(|d| s.packet(d).is_none()));
+        ack_all(&mut s, T0, &old);
+        assert_eq!(completed(&mut s), []);
+        if new[0].epoch != 0 {
+            s.on_nak(T0, &nak(NakCode::RemoteAccess, START, old[0].epoch));
+            let stale = DataFields {
+                opcode: Opcode::ReadResponse,
+                flags: StreamFlags::LAST,
+                src_qpn: B,
+                msn: START.add(1),
+                epoch: old[1].epoch,
+                ..DataFields::default()
+            };
+            assert_eq!(s.on_response(&stale, 8), ResponseTarget::Ignore);
+        }
+        ack_all(&mut s, T0, &new);
+        assert_eq!(completed(&mut s), [(1, WcStatus::Success)]);
+        s.reset(send_config());
+    }
+}
+
+#[test]
 fn rnr_timer_table() {
     assert_eq!(rnr_timer(0), Duration::from_micros(655_360));
     assert_eq!(rnr_timer(1), Duration::from_micros(10));
