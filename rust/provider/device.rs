@@ -19,6 +19,7 @@ use crate::{
         endpoint::Endpoint,
         limits, //
     },
+    net::netdev::NetDevice,
     rdma::{
         self,
         attr::{
@@ -49,59 +50,63 @@ use crate::{
     },
     MetaRoce,
 };
+use core::ops::Deref;
 use kernel::{
     page::PAGE_SIZE,
     prelude::*,
-    sync::{
-        atomic::{
-            ordering::Full,
-            Atomic, //
-        },
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 
 /// There is no vendor: an identifier of the locally administered ones.
 const VENDOR_ID: u32 = 0x02_4d52;
 
+/// The data path of a device, which ends its traffic when it is dropped.
+///
+/// Others may hold on to the endpoint itself for a while, but it does nothing any more.
+pub(super) struct Traffic(Arc<Endpoint>);
+
+impl Traffic {
+    /// Opens the data path over `ndev`.
+    pub(super) fn new(ndev: &NetDevice, port: u16) -> Result<Self> {
+        Ok(Self(Endpoint::new(ndev, port)?))
+    }
+}
+
+impl Deref for Traffic {
+    type Target = Arc<Endpoint>;
+
+    fn deref(&self) -> &Arc<Endpoint> {
+        &self.0
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
 /// A MetaRoCE device.
-#[pin_data(PinnedDrop)]
+///
+/// Dropped in this order: the traffic ends, then the network devices may go.
+#[pin_data]
 pub(crate) struct Device {
-    pub(super) quotas: Arc<Quotas>,
-    pub(super) pds: Arc<pd::Numbers>,
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) endpoint: Traffic,
     #[pin]
     pub(super) planes: Planes,
-    is_shut_down: Atomic<bool>,
+    pub(super) quotas: Arc<Quotas>,
+    pub(super) pds: Arc<pd::Numbers>,
 }
 
 impl Device {
     /// Makes the data of a device.
-    pub(super) fn new(endpoint: Arc<Endpoint>) -> impl PinInit<Self, Error> {
+    pub(super) fn new(endpoint: Traffic) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,
-            pds: Arc::pin_init(pd::Numbers::new(), GFP_KERNEL)?,
             endpoint,
             planes <- Planes::new(),
-            is_shut_down: Atomic::new(false),
+            quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,
+            pds: Arc::pin_init(pd::Numbers::new(), GFP_KERNEL)?,
         })
-    }
-}
-
-impl Device {
-    /// Ends all traffic. Others may hold on to the endpoint for a while, but it does nothing any
-    /// more.
-    pub(super) fn shut_down(&self) {
-        if !self.is_shut_down.xchg(true, Full) {
-            self.endpoint.shutdown();
-        }
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for Device {
-    fn drop(self: Pin<&mut Self>) {
-        self.shut_down();
     }
 }
 

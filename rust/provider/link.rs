@@ -10,11 +10,11 @@
 //! held during notifications), then the list of devices, then the planes of a device.
 
 use super::{
+    device::Traffic,
     planes::Left,
     Device, //
 };
 use crate::{
-    datapath::endpoint::Endpoint,
     net::{
         netdev::NetDevice,
         notifier::{
@@ -56,15 +56,23 @@ impl LinkType for Device {
         if DeviceRef::<Self>::find(|dev| dev.planes.has(ndev)).is_some() {
             return Err(EEXIST);
         }
+        // A network device that goes away, or to another namespace, meanwhile: the notification of
+        // that came too early to find the plane, and is made up for.
+        let net = ndev.net();
+        let is_gone = || !ndev.is_registered() || ndev.net() != net;
+
         let named = |dev: &rdma::Device<Self>| dev.has_name(name) && dev.is_visible_from(ndev);
-        match DeviceRef::<Self>::find(named) {
-            Some(dev) => add_plane(&dev, ndev)?,
-            None => add_device(name, ndev)?,
-        }
-        // From here on a notification about the network device finds the plane. If it came
-        // before, it is made up for.
-        if !ndev.is_registered() {
-            lose(ndev);
+        let dev = if let Some(dev) = DeviceRef::<Self>::find(named) {
+            add_plane(&dev, ndev)?;
+            Some(dev)
+        } else {
+            add_device(name, ndev)?;
+            DeviceRef::<Self>::find(|dev| dev.planes.has(ndev))
+        };
+        if is_gone() {
+            if let Some(dev) = dev {
+                lose(dev, ndev);
+            }
             return Err(ENODEV);
         }
         Ok(())
@@ -73,13 +81,12 @@ impl LinkType for Device {
 
 /// Makes and registers a device.
 fn add_device(name: &CStr, ndev: &NetDevice) -> Result {
-    let port = crate::params::port();
-    let endpoint = Endpoint::new(ndev, port)?;
+    let traffic = Traffic::new(ndev, crate::params::port())?;
     let desc = Description {
         node_desc: c"MetaRoCE",
         num_comp_vectors: cpu::nr_cpu_ids(),
     };
-    let dev = UnregisteredDevice::new(ndev, &desc, Device::new(endpoint))?;
+    let dev = UnregisteredDevice::new(ndev, &desc, Device::new(traffic))?;
     dev.planes.add(ndev)?;
     // Nobody wants to be told of the initial state.
     dev.planes.take_change();
@@ -101,10 +108,7 @@ fn add_plane(dev: &rdma::Device<Device>, ndev: &NetDevice) -> Result {
 }
 
 /// Takes a network device that goes away out of the device that it is a plane of.
-fn lose(ndev: &NetDevice) {
-    let Some(dev) = DeviceRef::<Device>::find(|dev| dev.planes.has(ndev)) else {
-        return;
-    };
+fn lose(dev: DeviceRef<Device>, ndev: &NetDevice) {
     dev.endpoint.remove_plane(ndev.ifindex());
     match dev.planes.remove(ndev) {
         Left::Same => report_state(&dev),
@@ -117,7 +121,7 @@ fn lose(ndev: &NetDevice) {
         Left::None => {
             let _ = dev.set_netdev(None);
             // The sockets must not outlive the namespace, which may go next.
-            dev.shut_down();
+            dev.endpoint.shutdown();
             dev.unregister_queued();
         }
     }
@@ -180,18 +184,19 @@ impl Watch {
 
 impl notifier::Callback for Watch {
     fn event(&self, event: Event, ndev: &NetDevice) {
-        match event {
-            Event::Unregister => lose(ndev),
-            Event::Up | Event::Down | Event::Change => {
-                let plane = DeviceRef::<Device>::find(|dev| dev.planes.has(ndev));
-                if let Some(dev) = plane {
-                    dev.endpoint.set_plane_up(ndev.ifindex(), ndev.is_up());
-                    report_state(&dev);
-                }
-            }
-            // ib_core follows the addresses, the MTU is asked for when it is wanted, and nobody
-            // remembers names.
-            _ => {}
+        // ib_core follows the addresses, the MTU is asked for when it is wanted, and nobody
+        // remembers names. Some of these must not sleep.
+        let (Event::Unregister | Event::Up | Event::Down | Event::Change) = event else {
+            return;
+        };
+        let Some(dev) = DeviceRef::<Device>::find(|dev| dev.planes.has(ndev)) else {
+            return;
+        };
+        if event == Event::Unregister {
+            lose(dev, ndev);
+        } else {
+            dev.endpoint.set_plane_up(ndev.ifindex(), ndev.is_up());
+            report_state(&dev);
         }
     }
 }
