@@ -158,3 +158,387 @@ fn data_flows_and_is_acknowledged() {
     assert!(a.is_idle() && a.poll_timeout().is_none());
     assert!(a.next_retransmit().is_none());
 }
+
+#[test]
+fn a_configuration_without_sense_is_refused() {
+    let cfg = Config::new(1, 7, planes(1, 2));
+    let none: Vec<Path<Vec<TxSlot>>> = Vec::new();
+    let naks = || Vec::<NakRecord>::new();
+    let e = Connection::new(cfg, none, naks()).err();
+    assert_eq!(e, Some(ConfigError::Storage));
+    let e = Conn::new(Config::new(0, 7, planes(1, 2)), Vec::new(), naks()).err();
+    assert_eq!(e, Some(ConfigError::BadId));
+    let e = Conn::new(Config::new(1, 7, planes(1, 0)), Vec::new(), naks()).err();
+    assert_eq!(e, Some(ConfigError::NoPath));
+}
+
+#[test]
+fn init_is_repeated_with_back_off() {
+    let (mut a, b) = (conn(1, 1), conn(2, 1));
+    let i = intro(&a, &b);
+    assert_eq!(a.poll_timeout(), None);
+    a.start(Instant(0), i);
+    let mut now = Instant(0);
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        assert!(a.poll_handshake(now).is_some());
+        assert!(a.poll_handshake(now).is_none());
+        let next = a.poll_timeout().unwrap();
+        waits.push(next.since(now).0 / 1_000_000);
+        now = next;
+    }
+    assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 200, 200, 200]);
+    assert_eq!(a.stats().inits_sent, 10);
+}
+
+#[test]
+fn both_may_connect_at_once() {
+    let (mut a, mut b) = (conn(1, 2), conn(2, 2));
+    let (i, j) = (intro(&a, &b), intro(&b, &a));
+    a.start(Instant(0), i);
+    b.start(Instant(0), j);
+    // INITs cross; then INIT_ACKs do.
+    shake(Instant(0), &mut a, &mut b);
+    shake(Instant(0), &mut b, &mut a);
+    shake(Instant(0), &mut a, &mut b);
+    for (x, y) in [(&a, &b), (&b, &a)] {
+        assert!(x.established());
+        assert_eq!(x.peer_id(), y.local_id());
+        assert_eq!(x.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn a_lost_init_ack_is_repeated() {
+    let (mut a, mut b) = (conn(1, 1), conn(2, 1));
+    let i = intro(&a, &b);
+    a.start(Instant(0), i);
+    shake(Instant(0), &mut a, &mut b);
+    assert!(b.poll_handshake(Instant(0)).is_some());
+    let now = a.poll_timeout().unwrap();
+    shake(now, &mut a, &mut b);
+    shake(now, &mut b, &mut a);
+    assert!(a.established());
+}
+
+#[test]
+fn terms_are_the_smaller_of_both() {
+    let mut cfg = Config::new(1, 7, planes(1, 3));
+    cfg.payload_mtu = 1024;
+    cfg.crc = false;
+    cfg.paths_per_plane = 4;
+    let mut a = conn_with(cfg);
+    let mut b = conn(2, 2);
+    let i = intro(&a, &b);
+    a.start(Instant(0), i);
+    shake(Instant(0), &mut a, &mut b);
+    shake(Instant(0), &mut b, &mut a);
+    for c in [&a, &b] {
+        assert_eq!((c.n_paths(), c.payload_mtu(), c.crc()), (12, 1024, true));
+    }
+}
+
+#[test]
+fn planes_are_joined_alike_by_both() {
+    for (n, m) in [(1, 1), (2, 2), (8, 8), (1, 2), (2, 1), (2, 3), (3, 5)] {
+        let (a, b) = pair(n, m);
+        let mut used = [[0; 8]; 2];
+        for i in 0..a.n_paths() {
+            let (r, s) = (a.route(PathId(i)).unwrap(), b.route(PathId(i)).unwrap());
+            assert_eq!(r.local_plane, s.remote_plane);
+            assert_eq!(r.remote_plane, s.local_plane);
+            used[0][usize::from(r.local_plane)] += 1;
+            used[1][usize::from(r.remote_plane)] += 1;
+            if n == m {
+                assert_eq!(r.local_plane, r.remote_plane);
+            }
+            assert!(r.src_port >= 49_152);
+        }
+        // Every plane of both sides carries its share.
+        for (used, n) in used.iter().zip([n, m]) {
+            let used = &used[..usize::from(n)];
+            let (min, max) = (used.iter().min().unwrap(), used.iter().max().unwrap());
+            assert!(max - min <= 1 && *min > 0, "{n} {m} {used:?}");
+        }
+    }
+}
+
+#[test]
+fn a_foreign_init_only_brings_a_probe() {
+    let (mut a, mut b) = pair(1, 1);
+    let now = Instant(1_000);
+    // The peer's host has restarted: same addresses, another id.
+    let mut cfg = Config::new(0x7777_7777, 7, planes(1, 1));
+    cfg.paths_per_plane = 8;
+    let mut restarted = conn_with(cfg);
+    let i = intro(&restarted, &b);
+    restarted.start(now, i);
+    assert_eq!(shake(now, &mut restarted, &mut b), 1);
+    assert!(b.established());
+    assert_eq!(b.stats().challenges, 1);
+    assert!(
+        b.poll_handshake(now).is_none(),
+        "no INIT_ACK for a stranger"
+    );
+    let probe = b.poll_probe(now).unwrap();
+    // The old incarnation would have answered; the new one does not know the id.
+    a.on_probe(now, &probe.header);
+    let mut blocks = [AckBlock::default(); 1];
+    assert!(a.poll_ack(now, &mut blocks).is_some());
+    let reset = |conn| wire::ResetHeader {
+        conn,
+        reason: wire::ResetReason::UnknownId,
+    };
+    assert!(!b.on_reset(&reset(1)), "a guess");
+    assert!(b.established());
+    let peer = b.peer_id();
+    assert!(b.on_reset(&reset(peer)));
+    assert_eq!(b.state(), State::Closed);
+    let events: Vec<_> = core::iter::from_fn(|| b.poll_event()).collect();
+    assert!(events.contains(&Event::PeerRestarted));
+    assert!(b.reserve(now).is_none() && b.poll_timeout().is_none());
+}
+
+#[test]
+fn closing_tells_the_peer() {
+    let (mut a, mut b) = pair(2, 2);
+    while b.poll_event().is_some() {}
+    a.close();
+    assert_eq!(shake(Instant(1), &mut a, &mut b), 1);
+    assert_eq!(b.poll_event(), Some(Event::PeerClosed));
+    assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
+    assert!(a.poll_handshake(Instant(1)).is_none());
+}
+
+#[test]
+fn speeds_weigh_the_planes() {
+    let mut list = planes(1, 2);
+    list.get_mut(1).unwrap().speed = 3000;
+    let mut peer = planes(2, 2);
+    peer.get_mut(1).unwrap().speed = 3000;
+    let mut cfg = Config::new(1, 7, list);
+    cfg.controller = crate::congestion::Controller::Fixed(crate::congestion::FixedWindow::new(240));
+    let mut a = conn_with(cfg);
+    let mut b = conn_with(Config::new(2, 7, peer));
+    let i = intro(&a, &b);
+    a.start(Instant(0), i);
+    shake(Instant(0), &mut a, &mut b);
+    shake(Instant(0), &mut b, &mut a);
+    for _ in 0..1_600 {
+        let burst = a.reserve(Instant(0)).unwrap();
+        let desc = TxDesc {
+            opcode: Opcode::Send,
+            len: 1000,
+            ..TxDesc::default()
+        };
+        a.assign(Instant(0), burst.path, desc, true).unwrap();
+    }
+    let sent = [0, 1].map(|p| a.plane_stats(p).unwrap().packets);
+    assert!(sent[0].abs_diff(400) < 5, "{sent:?}");
+}
+
+fn request(conn: &Conn, path: u16, n: u32) -> DataHeader {
+    let first = conn.path(PathId(path)).unwrap().rx.cum();
+    DataHeader {
+        path: PathId(path),
+        psn: first.add(n),
+        fields: DataFields {
+            opcode: Opcode::Send,
+            ..DataFields::default()
+        },
+        ..DataHeader::default()
+    }
+}
+
+#[test]
+fn a_refusal_always_finds_its_place() {
+    let cfg = Config::new(0x1000_0001, 7, planes(1, 1));
+    let slots = || std::vec![TxSlot::default(); SPAN as usize];
+    let paths = (0..8).map(|_| Path::new(slots()).unwrap()).collect();
+    let mut a = Conn::new(cfg, paths, std::vec![NakRecord::default(); 3]).unwrap();
+    let mut b = conn(2, 1);
+    let i = intro(&a, &b);
+    a.start(Instant(0), i);
+    shake(Instant(0), &mut a, &mut b);
+    shake(Instant(0), &mut b, &mut a);
+    let now = Instant(10_000);
+    let check = |a: &mut Conn, h: &DataHeader| a.rx_check(now, h, PacketFlags::NONE, false);
+    let h: Vec<_> = (0..6).map(|n| request(&a, 0, n)).collect();
+    let nak = TxDesc {
+        opcode: Opcode::Nak,
+        offset: 1,
+        ..TxDesc::default()
+    };
+    for h in &h[..3] {
+        assert_eq!(check(&mut a, h), Rx::New);
+    }
+    // Three are in processing, and any of them may be refused.
+    assert_eq!(check(&mut a, &h[3]), Rx::Busy);
+    assert_eq!(check(&mut a, &h[0]), Rx::Duplicate);
+    assert!(!a.queue_nak(nak));
+    // NAKs and responses are not requests, and must get through.
+    let mut other = h[4];
+    other.fields.opcode = Opcode::Nak;
+    assert_eq!(check(&mut a, &other), Rx::New);
+    use crate::path::Done;
+    assert_eq!(
+        a.rx_done(PathId(0), h[4].psn, Verdict::Refuse(nak)),
+        Done::Acked
+    );
+    for h in &h[..3] {
+        assert_eq!(
+            a.rx_done(PathId(0), h.psn, Verdict::Refuse(nak)),
+            Done::Held
+        );
+    }
+    assert_eq!(check(&mut a, &h[3]), Rx::Busy);
+    // The NAK for the lowest PSN goes first; its acknowledgement releases the packet.
+    let tx = a.poll_nak(now).unwrap();
+    assert!(tx.tx.ack_req);
+    let block = AckBlock {
+        path: tx.path,
+        cum: tx.tx.psn.add(1),
+        stamp: tx.tx.stamp,
+        ..AckBlock::default()
+    };
+    assert_eq!(a.path(PathId(0)).unwrap().rx.cum(), h[0].psn);
+    a.on_ack_block(now, &block);
+    assert_eq!(a.path(PathId(0)).unwrap().rx.cum(), h[1].psn);
+    assert!(a.pop_acked().is_none(), "the connection's own");
+    assert_eq!(check(&mut a, &h[3]), Rx::New);
+    a.rx_abort(PathId(0), h[3].psn);
+    assert!(a.queue_nak(nak));
+    assert_eq!(check(&mut a, &h[3]), Rx::Busy);
+    while a.poll_nak(now).is_some() {}
+    assert_eq!(a.stats().naks_sent, 4);
+}
+
+#[test]
+fn one_ack_covers_what_is_new_on_all_paths() {
+    let (mut a, _) = pair(2, 2);
+    let now = Instant(10_000);
+    for path in 0..16 {
+        let h = request(&a, path, 0);
+        let flags = if path == 3 {
+            PacketFlags::ACK_REQ
+        } else {
+            PacketFlags::NONE
+        };
+        let mut blocks = [AckBlock::default(); 16];
+        assert_eq!(a.rx_check(now, &h, flags, false), Rx::New);
+        a.rx_done(PathId(path), h.psn, Verdict::Accept);
+        let tx = a.poll_ack(now, &mut blocks);
+        assert_eq!(tx.map(|t| t.blocks), (path == 3).then_some(4), "{path}");
+    }
+    let mut blocks = [AckBlock::default(); 16];
+    let h = request(&a, 5, 0);
+    a.rx_check(now, &h, PacketFlags::ACK_REQ, false);
+    a.rx_done(PathId(5), h.psn, Verdict::Accept);
+    assert_eq!(a.poll_ack(now, &mut blocks).unwrap().blocks, 12);
+    assert!(a.poll_ack(now, &mut blocks).is_none());
+}
+
+#[test]
+fn the_longest_acks_fit() {
+    let (mut a, _) = pair(2, 2);
+    let now = Instant(10_000);
+    for path in 0..16 {
+        let mut first = request(&a, path, 0);
+        // No request: there are not that many places for NAKs.
+        first.fields.opcode = Opcode::ReadResponse;
+        for n in (1..256).step_by(2) {
+            let h = DataHeader {
+                psn: first.psn.add(n),
+                ..first
+            };
+            a.rx_check(now, &h, PacketFlags::NONE, false);
+            if n % 4 == 1 {
+                a.rx_done(PathId(path), h.psn, Verdict::Accept);
+            }
+        }
+    }
+    let mut seen = 0;
+    let mut blocks = [AckBlock::default(); 16];
+    while let Some(tx) = a.poll_ack(now, &mut blocks) {
+        let mut buf = [0; wire::MAX_HEADER_LEN];
+        let blocks = &blocks[..tx.blocks];
+        assert!(wire::emit_ack(1, PacketFlags::NONE, 0, blocks, &mut buf).is_some());
+        seen += blocks.len();
+    }
+    assert!(seen >= 16, "{seen}");
+}
+
+#[test]
+fn a_plane_down_moves_its_paths_and_a_plane_up_brings_them_back() {
+    let (mut a, mut b) = pair(4, 4);
+    let now = Instant(10_000);
+    a.set_local_plane(now, 2, false);
+    let mut used = [0; 4];
+    for i in 0..a.n_paths() {
+        let r = a.route(PathId(i)).unwrap();
+        assert_eq!(r.local_plane, r.remote_plane);
+        used[usize::from(r.local_plane)] += 1;
+        assert!(a.is_usable(PathId(i)));
+    }
+    assert_eq!(used[2], 0);
+    assert!(
+        used.iter().all(|n| *n == 0 || (10..=11).contains(n)),
+        "{used:?}"
+    );
+    // The peer hears of it, and answers.
+    shake(now, &mut a, &mut b);
+    assert_eq!(b.poll_event(), Some(Event::Established));
+    assert_eq!(b.poll_event(), Some(Event::PathsChanged));
+    assert!((0..b.n_paths()).all(|i| b.route(PathId(i)).unwrap().local_plane != 2));
+    shake(now, &mut b, &mut a);
+    assert!(a.poll_timeout().is_none());
+    a.set_local_plane(now, 2, true);
+    assert_eq!(a.route(PathId(2)).unwrap().local_plane, 2);
+    assert_eq!(a.plane_stats(2).unwrap().downs, 1);
+    // With all planes down nothing is sent, and nothing breaks.
+    for p in 0..4 {
+        a.set_local_plane(now, p, false);
+    }
+    assert!(a.reserve(now).is_none() && a.poll_nak(now).is_none());
+    a.set_local_plane(now, 0, true);
+    assert!(a.reserve(now).is_some());
+}
+
+#[test]
+fn what_is_outstanding_on_a_dead_plane_is_sent_on_another() {
+    let (mut a, _) = pair(2, 2);
+    let now = Instant(10_000);
+    let mut n = 0;
+    while let Some(b) = a.reserve(now) {
+        a.assign(now, b.path, TxDesc::default(), false).unwrap();
+        n += 1;
+    }
+    assert_eq!(n, 16 * 64);
+    a.set_local_plane(now, 1, false);
+    // A probe goes out on the new route of each path that moved, and proves its packets lost.
+    let mut probes = 0;
+    while let Some(p) = a.poll_probe(now) {
+        probes += 1;
+        assert_eq!(p.route.local_plane, 0);
+        let tx = &a.path(p.header.path).unwrap().tx;
+        let cum = p.header.next_psn.sub(tx.in_flight());
+        let block = AckBlock {
+            path: p.header.path,
+            route_epoch: p.header.route_epoch,
+            cum,
+            stamp: p.header.stamp,
+            ..AckBlock::default()
+        };
+        assert_eq!(a.on_ack_block(now, &block).lost, 64);
+    }
+    assert_eq!(probes, 8);
+    let mut n = 0;
+    while let Some(r) = a.next_retransmit() {
+        assert_eq!(a.route(r.path).unwrap().local_plane, 0);
+        assert!(a.retransmit(now, r.path, r.psn).is_some());
+        n += 1;
+    }
+    assert_eq!(n, 8 * 64);
+    assert_eq!(a.plane_stats(0).unwrap().retransmits, n);
+    assert_eq!(a.tx_totals().retransmits_probe, n);
+}
