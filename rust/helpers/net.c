@@ -151,8 +151,18 @@ struct net_device *metaroce_net_ifa6_dev(void *ptr, struct in6_addr *addr)
 
 /* UDP sockets. */
 
+/* What setsockopt(UDP_GRO) does. */
+static void metaroce_udp_accept_gro(struct sock *sk)
+{
+	lock_sock(sk);
+	udp_tunnel_encap_enable(sk);
+	udp_set_bit(GRO_ENABLED, sk);
+	udp_set_bit(ACCEPT_L4, sk);
+	release_sock(sk);
+}
+
 int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
-		      struct socket **sockp)
+		      int rcvbuf, struct socket **sockp)
 {
 	struct sockaddr_in6 addr6 = {
 		.sin6_family = AF_INET6,
@@ -168,6 +178,8 @@ int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
 	err = sock_create_kern(net, family, SOCK_DGRAM, IPPROTO_UDP, &sock);
 	if (err)
 		return err;
+	sock_set_rcvbuf(sock->sk, rcvbuf);
+	metaroce_udp_accept_gro(sock->sk);
 	if (shared)
 		sock_set_reuseport(sock->sk);
 	if (family == AF_INET6) {
@@ -185,16 +197,6 @@ int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
 	}
 	*sockp = sock;
 	return 0;
-}
-
-/* What setsockopt(UDP_GRO) does. */
-void metaroce_udp_accept_gro(struct sock *sk)
-{
-	lock_sock(sk);
-	udp_tunnel_encap_enable(sk);
-	udp_set_bit(GRO_ENABLED, sk);
-	udp_set_bit(ACCEPT_L4, sk);
-	release_sock(sk);
 }
 
 void metaroce_sk_set_callback(struct sock *sk, void (*ready)(struct sock *sk),

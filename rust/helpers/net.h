@@ -37,8 +37,7 @@ struct net_device *metaroce_net_ifa6_dev(void *ptr, struct in6_addr *addr);
 
 /* UDP sockets. */
 int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
-		      struct socket **sockp);
-void metaroce_udp_accept_gro(struct sock *sk);
+		      int rcvbuf, struct socket **sockp);
 void metaroce_sk_set_callback(struct sock *sk, void (*ready)(struct sock *sk),
 			      void *data);
 void *metaroce_sk_user_data(const struct sock *sk);

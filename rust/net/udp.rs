@@ -225,7 +225,14 @@ impl<R: Receive> Socket<R> {
         //
         // SAFETY: `net` is a live namespace, `raw` is valid for writes.
         to_result(unsafe {
-            bindings::metaroce_udp_open(net.as_raw(), family as c_int, port, shared, &raw mut raw)
+            bindings::metaroce_udp_open(
+                net.as_raw(),
+                family as c_int,
+                port,
+                shared,
+                RCVBUF,
+                &raw mut raw,
+            )
         })?;
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
         // SAFETY: The socket was just opened.
@@ -254,8 +261,6 @@ impl<R: Receive> Socket<R> {
         // SAFETY: The socket was just opened.
         let this = unsafe {
             let saved = (*sk).sk_data_ready;
-            bindings::sock_set_rcvbuf(sk, RCVBUF);
-            bindings::metaroce_udp_accept_gro(sk);
             bindings::metaroce_sk_set_callback(
                 sk,
                 Some(Listener::<R>::data_ready),
