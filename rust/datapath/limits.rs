@@ -38,7 +38,7 @@ pub(crate) const MAX_RD_ATOMIC: u8 = 16;
 pub(crate) const MAX_MR_SIZE: u64 = 1 << 38;
 
 /// Most bytes of a message.
-pub(crate) const MAX_MSG_SIZE: u32 = 1 << 30;
+pub(crate) const MAX_MSG_SIZE: u32 = proto::stream::MAX_MSG_LEN;
 
 /// Most planes of a device.
 pub(crate) const MAX_PLANES: usize = 8;
