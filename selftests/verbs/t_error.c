@@ -56,8 +56,9 @@ static void remote_access(struct env *env, const struct test *test)
 {
 	enum ibv_wr_opcode op = test->arg[0];
 	bool is_read = op == IBV_WR_RDMA_READ;
-	const uint32_t len = 10000;
+	const uint32_t len = 10000, page = sysconf(_SC_PAGESIZE);
 	struct buf src, dst, other;
+	uint8_t *behind = NULL;
 	struct host second;
 	struct pair pair;
 	void *remote;
@@ -65,7 +66,7 @@ static void remote_access(struct env *env, const struct test *test)
 
 	pair_new(&pair, env, OPTS());
 	buf_new(&src, &env->a, len, IBV_ACCESS_LOCAL_WRITE);
-	buf_new(&dst, &env->b, len, test->arg[1] != NO_RIGHT ? ACCESS_ALL :
+	buf_new(&dst, &env->b, len + 2 * page, test->arg[1] != NO_RIGHT ? ACCESS_ALL :
 		is_read ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE :
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	fill(src.p, len, 3);
@@ -82,7 +83,13 @@ static void remote_access(struct env *env, const struct test *test)
 		remote = dst.map - 1;
 		break;
 	case ABOVE:
-		remote = dst.map + dst.map_len - len + 1;
+		/* The last page is not of the region, the rest of the write is in it. */
+		OK(ibv_dereg_mr(dst.mr));
+		dst.mr = ibv_reg_mr(env->b.pd, dst.map, dst.map_len - page, ACCESS_ALL);
+		CHECK(dst.mr, "ibv_reg_mr: %m");
+		rkey = dst.mr->rkey;
+		behind = dst.map + dst.map_len - page;
+		remote = behind - len + 1;
 		break;
 	case WRAPS:
 		remote = (void *)(UINTPTR_MAX - len / 2);
@@ -106,7 +113,9 @@ static void remote_access(struct env *env, const struct test *test)
 		rkey = other.mr->rkey;
 		break;
 	}
-	memset(dst.p, 0, len);
+	memset(dst.p, 0, dst.len);
+	if (behind)
+		memset(behind, 0, page);
 	OK(post_recv(&pair.b, RECV, NULL, 0, 0));
 	fails(&pair, op, src.p, len, src.mr->lkey, remote, rkey, IBV_WC_REM_ACCESS_ERR);
 	if (is_read)
@@ -116,6 +125,15 @@ static void remote_access(struct env *env, const struct test *test)
 	cq_expect(&pair.b.rcq, RECV, IBV_WC_WR_FLUSH_ERR);
 	if (test->arg[1] == OTHER_PD)
 		no_trace(env, &other);
+	/*
+	 * Packets place themselves: those in front of the one that oversteps may
+	 * have come and been good.
+	 */
+	if (behind) {
+		check_byte(behind, page, 0, "memory behind the region");
+		env_check_works(env);
+		return;
+	}
 	no_trace(env, &dst);
 }
 
