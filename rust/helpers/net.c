@@ -245,6 +245,21 @@ u32 metaroce_skb_udp_gso_size(const struct sk_buff *skb)
 	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;
 }
 
+u32 metaroce_skb_pagelen(const struct sk_buff *skb)
+{
+	return skb_pagelen(skb);
+}
+
+struct sk_buff *metaroce_skb_frag_list(const struct sk_buff *skb)
+{
+	return skb_shinfo(skb)->frag_list;
+}
+
+struct sk_buff *metaroce_skb_next(const struct sk_buff *skb)
+{
+	return skb->next;
+}
+
 u32 metaroce_skb_iif(const struct sk_buff *skb)
 {
 	return skb->skb_iif;

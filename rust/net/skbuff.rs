@@ -15,7 +15,10 @@ use super::{
     },
 };
 use crate::rdma::umem::Umem;
-use core::ptr::NonNull;
+use core::{
+    cell::Cell,
+    ptr::NonNull, //
+};
 use kernel::{
     error::to_result,
     prelude::*, //
@@ -29,17 +32,30 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `skb` is a packet out of the receive queue of a UDP socket that this owns: its data begin
-/// behind the UDP header, and its IP and UDP header are in the linear part before these.
+/// - `skb` is a packet out of the receive queue of a UDP socket that this owns: its data begin
+///   behind the UDP header, and its IP and UDP header are in the linear part before these.
+/// - `last` is a part of it.
 pub struct RxSkb {
     skb: NonNull<bindings::sk_buff>,
+    /// The part that was found last. Who looks for a place begins there, so that reading a long
+    /// packet from its beginning to its end takes linear time.
+    last: Cell<Part>,
+}
+
+/// A part of a packet: its own memory, or an element of its list of fragments.
+///
+/// A packet without such a list is one part.
+#[derive(Clone, Copy)]
+struct Part {
+    skb: NonNull<bindings::sk_buff>,
+    start: usize,
+    end: usize,
+    /// This is not an element of the list.
+    is_head: bool,
 }
 
 // SAFETY: Packets may be used and freed on any thread.
 unsafe impl Send for RxSkb {}
-
-// SAFETY: A shared packet is only read.
-unsafe impl Sync for RxSkb {}
 
 /// Where a packet comes from, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +91,63 @@ impl RxSkb {
     ///
     /// As the type invariants say.
     pub(super) unsafe fn from_raw(skb: NonNull<bindings::sk_buff>) -> Self {
-        // INVARIANT: By the requirements of this function.
-        Self { skb }
+        // SAFETY: By the requirements of this function.
+        let end = unsafe { bindings::metaroce_skb_pagelen(skb.as_ptr()) };
+        // INVARIANT: By the requirements of this function; every packet begins by its own memory.
+        Self {
+            skb,
+            last: Cell::new(Part {
+                skb,
+                start: 0,
+                // CAST: `usize` is no narrower; so for all below.
+                end: end as usize,
+                is_head: true,
+            }),
+        }
+    }
+
+    /// Returns the part that `len` bytes at `off` lie in, and where in it. If they lie in several,
+    /// then the whole packet and `off`.
+    fn part(&self, off: usize, len: usize) -> (NonNull<bindings::sk_buff>, usize) {
+        let whole = (self.skb, off);
+        let mut part = self.last.get();
+        if off < part.start {
+            part = Part {
+                skb: self.skb,
+                start: 0,
+                // SAFETY: By the type invariant.
+                end: unsafe { bindings::metaroce_skb_pagelen(self.skb.as_ptr()) as usize },
+                is_head: true,
+            };
+        }
+        while off >= part.end {
+            // SAFETY: By the type invariant this is the packet or an element of its list, and
+            // that list does not change.
+            let next = unsafe {
+                if part.is_head {
+                    bindings::metaroce_skb_frag_list(part.skb.as_ptr())
+                } else {
+                    bindings::metaroce_skb_next(part.skb.as_ptr())
+                }
+            };
+            let Some(skb) = NonNull::new(next) else {
+                return whole;
+            };
+            part = Part {
+                skb,
+                start: part.end,
+                // SAFETY: As above.
+                end: part.end + unsafe { (*skb.as_ptr()).len as usize },
+                is_head: false,
+            };
+        }
+        // INVARIANT: The packet itself or an element of its list, and where it begins and ends.
+        self.last.set(part);
+        if off + len <= part.end {
+            (part.skb, off - part.start)
+        } else {
+            whole
+        }
     }
 
     /// Returns the length of the payload, of all datagrams together.
@@ -155,10 +226,10 @@ impl RxSkb {
         }
     }
 
-    /// Checks that `len` bytes at `off` are there, and returns both as C takes them.
-    fn range(&self, off: usize, len: usize) -> Result<(c_int, c_int)> {
+    /// Checks that `len` bytes at `off` are there.
+    fn check(&self, off: usize, len: usize) -> Result {
         match off.checked_add(len) {
-            Some(end) if end <= self.len() => Ok((c_int::try_from(off)?, c_int::try_from(len)?)),
+            Some(end) if end <= self.len() => Ok(()),
             _ => Err(EFAULT),
         }
     }
@@ -169,9 +240,14 @@ impl RxSkb {
     ///
     /// `to` must be valid for writes of `len` bytes; others may change these at the same time.
     unsafe fn copy_raw(&self, off: usize, to: *mut u8, len: usize) -> Result {
-        let (off, len) = self.range(off, len)?;
+        self.check(off, len)?;
+        let (skb, off) = self.part(off, len);
+        // CAST: No packet is longer than 2 GiB; so for all below.
+        //
         // SAFETY: By the type invariant and the requirements of this function.
-        to_result(unsafe { bindings::skb_copy_bits(self.skb.as_ptr(), off, to.cast(), len) })
+        to_result(unsafe {
+            bindings::skb_copy_bits(skb.as_ptr(), off as c_int, to.cast(), len as c_int)
+        })
     }
 
     /// Copies `to.len()` bytes at `off`.
@@ -204,7 +280,7 @@ impl RxSkb {
     ///
     /// `EFAULT` if they are not all there, or do not fit.
     pub fn copy_to_umem(&self, off: usize, to: &Umem, at: usize, len: usize) -> Result {
-        self.range(off, len)?;
+        self.check(off, len)?;
         let mut off = off;
         to.with_pieces(at, len, |to, n| {
             // SAFETY: `to` is valid for that many bytes, says `with_pieces`.
@@ -221,9 +297,10 @@ impl RxSkb {
     ///
     /// `EFAULT` if they are not all there.
     pub fn crc32c(&self, off: usize, len: usize, crc: u32) -> Result<u32> {
-        let (off, len) = self.range(off, len)?;
+        self.check(off, len)?;
+        let (skb, off) = self.part(off, len);
         // SAFETY: By the type invariant; the range is inside, for which the callee has a BUG_ON.
-        Ok(unsafe { bindings::skb_crc32c(self.skb.as_ptr(), off, len, crc) })
+        Ok(unsafe { bindings::skb_crc32c(skb.as_ptr(), off as c_int, len as c_int, crc) })
     }
 }
 
