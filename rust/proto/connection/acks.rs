@@ -123,6 +123,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         if out.progress || out.acked > 0 {
             self.alive = now;
         }
+        if out.moved {
+            self.stats.returns += 1;
+        }
         if out.acked > 0 {
             self.release_held(block.path);
         }
@@ -174,8 +177,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         Some(AckTx { blocks: n, route })
     }
 
-    /// ACKs of a path go back on the route of the path of the same number, or, once the peer had to
-    /// send probes, on that of another. If that is down, on any that is up.
+    /// ACKs of a path go back on the route of the path of the same number, or, once they seem to get
+    /// lost there, on that of another. If that is down, on any that is up.
     fn ack_route(&self, path: PathId) -> Option<Route> {
         let detour = u32::from(self.path(path)?.rx.ack_detour());
         let n = u32::from(self.n_paths);

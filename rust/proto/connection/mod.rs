@@ -93,6 +93,8 @@ pub struct Connection<S, P, N> {
     scheduler: Scheduler,
     /// Last time that the peer acknowledged anything new, or that the connection got busy.
     alive: Instant,
+    /// When paths that have left their planes try those again.
+    return_at: Option<Instant>,
     rate_hint: u32,
     payload_mtu: u16,
     crc: bool,
@@ -132,6 +134,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             ack_turn: PathId(0),
             scheduler: Scheduler::default(),
             alive: Instant::default(),
+            return_at: None,
             rate_hint: 0,
             payload_mtu: cfg.payload_mtu,
             crc: cfg.crc,

@@ -41,6 +41,13 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             .is_some_and(|r| self.pair_up((r.local_plane, r.remote_plane)))
     }
 
+    /// Whether the path is on its own planes, or those are known to be down.
+    pub(super) fn is_home(&self, path: PathId) -> bool {
+        let home = self.pair(u32::from(path.0));
+        let current = self.route(path).map(|r| (r.local_plane, r.remote_plane));
+        current == Some(home) || !self.pair_up(home)
+    }
+
     /// Moves a path to another UDP source port, same planes.
     pub fn change_port(&mut self, now: Instant, path: PathId) {
         if let Some(route) = self.route(path) {

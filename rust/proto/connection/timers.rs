@@ -5,13 +5,14 @@
 use super::{Connection, NakStore, Paths, Slots, State};
 use crate::packet::PathId;
 use crate::path::{Expired, Route};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::ProbeHeader;
 
-/// Timeouts in a row after which a path gets another UDP source port: one may be an accident.
-const PORT_AFTER: u8 = 2;
-/// Timeouts in a row after which, and then each so many, a path tries another plane.
-const PLANE_AFTER: u8 = 4;
+/// Every so many timeouts in a row a path tries another plane; at the others another UDP source port.
+const PLANE_EVERY: u8 = 2;
+
+/// How often paths that have left their planes look whether those work again.
+const RETURN_EVERY: Duration = Duration::from_millis(1_000);
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +31,12 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         if self.handshake.state() != State::Established {
             return first;
         }
+        first = earlier(first, self.return_at);
         for path in self.active {
             let deadline = self
                 .path(path)
                 .and_then(|p| p.tx.deadline(&self.cfg.timers));
-            first = match (first, deadline) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+            first = earlier(first, deadline);
         }
         first
     }
@@ -57,16 +56,38 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
                 self.escape(now, path, n);
             }
         }
+        if self.return_at.is_some_and(|t| t <= now) {
+            self.look_homewards(now);
+        }
+    }
+
+    /// Tries out the planes that paths have left, with a probe each; the answer takes them back.
+    fn look_homewards(&mut self, now: Instant) {
+        let mut away = false;
+        for i in 0..self.n_paths {
+            let path = PathId(i);
+            if self.is_home(path) {
+                continue;
+            }
+            away = true;
+            let route = self.home_route(path);
+            if let Some(p) = self.path_mut(path) {
+                p.tx.try_route(route);
+            }
+            self.refresh(path);
+        }
+        self.return_at = away.then(|| now.after(RETURN_EVERY));
     }
 
     /// Leaves a route on which nothing gets through.
     fn escape(&mut self, now: Instant, path: PathId, timeouts: u8) {
-        if timeouts == PORT_AFTER {
-            self.change_port(now, path);
-        } else if timeouts >= PLANE_AFTER && timeouts % PLANE_AFTER == 0 {
+        if timeouts % PLANE_EVERY == 0 {
             self.change_planes(now, path);
+            if self.return_at.is_none() {
+                self.return_at = Some(now.after(RETURN_EVERY));
+            }
         } else {
-            return;
+            self.change_port(now, path);
         }
         self.stats.reroutes_timeout += 1;
     }
@@ -83,18 +104,24 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             }
             let probe = self.path_mut(path).and_then(|p| p.tx.probe(now));
             self.refresh(path);
-            let Some((stamp, route_epoch, next_psn)) = probe else {
+            let Some((stamp, route, next_psn)) = probe else {
                 continue;
             };
             let header = ProbeHeader {
                 path,
-                route_epoch,
+                route_epoch: route.epoch,
                 stamp,
                 next_psn,
             };
-            let route = self.route(path)?;
             return Some(ProbeTx { header, route });
         }
         None
+    }
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }

@@ -73,6 +73,8 @@ pub struct RxHalf {
     acked: Bits256,
     ce_count: u32,
     newest: Option<Newest>,
+    /// A probe that no ACK has echoed yet.
+    probe: Option<Newest>,
     /// Being processed, with room for a NAK set aside.
     promised: Bits256,
     /// Arrivals since the last ACK.
@@ -83,6 +85,8 @@ pub struct RxHalf {
     owes: bool,
     /// How many paths further on the route for ACKs of this path is taken from.
     ack_detour: u16,
+    /// Nothing new came since the last probe.
+    probed: bool,
     stats: RxStats,
 }
 
@@ -95,11 +99,13 @@ impl RxHalf {
             acked: Bits256::EMPTY,
             ce_count: 0,
             newest: None,
+            probe: None,
             promised: Bits256::EMPTY,
             unreported: 0,
             ack_due: false,
             owes: false,
             ack_detour: 0,
+            probed: false,
             stats: RxStats {
                 packets: 0,
                 duplicates: 0,
@@ -167,6 +173,7 @@ impl RxHalf {
             self.end = p.psn.add(1);
         }
         self.seen.set(i);
+        self.probed = false;
         self.stats.packets += 1;
         self.ack_due |= self.unreported >= ACK_EVERY;
         Rx::New
@@ -193,18 +200,22 @@ impl RxHalf {
 
     /// A probe arrived: an ACK is due that echoes its stamp.
     pub fn probe(&mut self, now: Instant, stamp: Stamp, route_epoch: u8) {
-        self.newest = Some(Newest {
+        self.probe = Some(Newest {
             stamp,
             route_epoch,
             arrival: now,
         });
+        self.newest = self.probe;
         self.stats.probes += 1;
         self.ack_due = true;
-        self.ack_detour = self.ack_detour.wrapping_add(1);
+        if core::mem::replace(&mut self.probed, true) {
+            self.ack_detour = self.ack_detour.wrapping_add(1);
+        }
     }
 
-    /// How many paths further on to take the route for ACKs from. A probe says that ACKs may be
-    /// getting lost, so each moves it on: an ACK's route fails as silently as any other.
+    /// How many paths further on to take the route for ACKs from. A second probe with nothing new in
+    /// between says that ACKs are getting lost, and moves it on: an ACK's route fails as silently as
+    /// any other, and no timer of this side runs for it.
     pub fn ack_detour(&self) -> u16 {
         self.ack_detour
     }
@@ -258,7 +269,8 @@ impl RxHalf {
 
     /// The block for an ACK that goes out now; `None` if nothing arrived yet.
     pub fn report(&mut self, now: Instant, path: PathId) -> Option<AckBlock> {
-        let newest = self.newest?;
+        // An answer to the probe, whatever came behind it: its sender waits for just that.
+        let newest = self.probe.take().or(self.newest)?;
         let held = self.seen.without(self.acked);
         self.ack_due = false;
         self.unreported = 0;

@@ -277,7 +277,8 @@ fn a_dead_route_is_not_waited_for() {
     p.tx.on_ack(at(1_000), &block(&sent[0], 1, &[]));
     send(&mut p, at(2_000), 4);
     p.tx.change_route(at(2_001), Route::default(), true);
-    let (stamp, route_epoch, next) = p.tx.probe(at(2_001)).unwrap();
+    let (stamp, route, next) = p.tx.probe(at(2_001)).unwrap();
+    let route_epoch = route.epoch;
     assert_eq!(next, FIRST.add(5));
     let echo = Tx {
         stamp,
@@ -286,6 +287,34 @@ fn a_dead_route_is_not_waited_for() {
     };
     assert_eq!(p.tx.on_ack(at(2_100), &block(&echo, 1, &[])).lost, 4);
     assert_eq!(lost(&mut p), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_route_on_trial_is_taken_once_it_answers() {
+    let mut p = path(100);
+    let sent = send(&mut p, START, 4);
+    let route = Route {
+        local_plane: 1,
+        ..Route::default()
+    };
+    p.tx.try_route(route);
+    assert!(p.tx.probe_due());
+    let (stamp, probed, _) = p.tx.probe(at(10)).unwrap();
+    assert_eq!((probed.local_plane, probed.epoch), (1, 1));
+    assert!(!p.tx.probe_due());
+    // Data stays where it is, and other news does not end the trial.
+    assert_eq!(p.tx.route(), Route::default());
+    assert!(!p.tx.on_ack(at(100), &block(&sent[1], 2, &[])).moved);
+    // The answer overtakes what is still on its way on the old route: no loss.
+    let echo = Tx {
+        stamp,
+        route_epoch: 1,
+        ..sent[0]
+    };
+    let out = p.tx.on_ack(at(101), &block(&echo, 2, &[]));
+    assert!(out.moved);
+    assert_eq!(out.lost, 0);
+    assert_eq!(p.tx.route(), probed);
 }
 
 #[test]
@@ -306,11 +335,12 @@ fn probe_then_timeout_then_back_off() {
     assert_eq!(p.tx.deadline(&t), Some(at(70_000)));
     assert_eq!(p.tx.on_timeout(at(70_000), &t), Some(Expired::Timeout(1)));
     assert_eq!(lost(&mut p), [1]);
-    assert_eq!(p.tx.deadline(&t), Some(at(130_000)));
-    assert_eq!(p.tx.on_timeout(at(130_000), &t), Some(Expired::Timeout(2)));
+    assert_eq!(p.tx.deadline(&t), Some(at(100_000)));
+    assert_eq!(p.tx.on_timeout(at(100_000), &t), Some(Expired::Timeout(2)));
+    assert_eq!(p.tx.deadline(&t), Some(at(160_000)));
     // What was picked and not sent is offered again.
     assert_eq!(lost(&mut p), [1, 2]);
-    p.tx.retransmit(at(130_000), sent[0].psn).unwrap();
+    p.tx.retransmit(at(100_000), sent[0].psn).unwrap();
     assert_eq!(p.tx.stats().retransmits_timeout, 1);
     // Any sign of life ends the back-off.
     p.tx.on_ack(at(140_000), &block(&sent[1], 1, &[]));

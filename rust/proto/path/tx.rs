@@ -53,6 +53,8 @@ pub struct AckOutcome {
     pub progress: bool,
     /// A round-trip sample.
     pub rtt: Option<Duration>,
+    /// A route on trial works, and is the path's route now.
+    pub moved: bool,
 }
 
 /// What happened when the path's timer ran out.
@@ -73,6 +75,14 @@ struct Waiting {
     probed: bool,
     /// Timeouts in a row.
     timeouts: u8,
+}
+
+/// A route that nothing but a probe is sent on, to see whether it works.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    route: Route,
+    /// Stamp of the probe, `None` while it is to be sent.
+    sent: Option<Stamp>,
 }
 
 /// The sending half of a path.
@@ -101,6 +111,7 @@ pub struct TxHalf<S> {
     route: Route,
     /// Nothing sent on an earlier route can still be on its way.
     old_route_dead: bool,
+    trial: Option<Trial>,
     /// The last stamp given out, before truncation.
     tick: u64,
     /// Stamp of the last probe.
@@ -132,6 +143,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             acked: Bits256::EMPTY,
             route: Route::default(),
             old_route_dead: false,
+            trial: None,
             tick: 0,
             probe_stamp: None,
             echoed: None,
@@ -155,6 +167,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.acked = Bits256::EMPTY;
         self.route = route;
         self.old_route_dead = false;
+        self.trial = None;
         self.probe_stamp = None;
         self.echoed = None;
         self.ce_count = 0;
@@ -408,6 +421,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         let in_flight_before = self.in_flight();
 
         let acked_bytes = self.settle(newly, block, &mut out);
+        out.moved = self.end_trial(now, block);
         if self.echoed.is_none_or(|t| echo > t) {
             out.progress = true;
             out.rtt = self.rtt_sample(now, echo, block.hold);
@@ -581,6 +595,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             ..route
         };
         self.old_route_dead = old_dead;
+        self.trial = None;
         self.rtt.on_route_change();
         self.cc.on_route_change(now);
         self.stats.route_changes += 1;
@@ -589,9 +604,28 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         }
     }
 
+    /// Puts a route on trial: a probe becomes due on it, under the epoch that it will have. If that
+    /// is answered, the path moves there; the present route stays in use until then.
+    pub fn try_route(&mut self, route: Route) {
+        let epoch = self.route.epoch.wrapping_add(1);
+        self.trial = Some(Trial {
+            route: Route { epoch, ..route },
+            sent: None,
+        });
+    }
+
+    fn end_trial(&mut self, now: Instant, block: &AckBlock) -> bool {
+        let answered = self.trial.filter(|t| t.sent == Some(block.stamp));
+        let Some(trial) = answered else {
+            return false;
+        };
+        self.change_route(now, trial.route, false);
+        true
+    }
+
     /// Whether a probe should go out.
     pub fn probe_due(&self) -> bool {
-        self.probe_due
+        self.probe_due || self.trial.is_some_and(|t| t.sent.is_none())
     }
 
     /// Makes a probe due whatever the timer says, e.g. to find out whether the peer lives.
@@ -599,15 +633,22 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.probe_due = true;
     }
 
-    /// Sends a probe if one is due: its stamp, the route epoch, and one past the highest PSN sent.
-    pub fn probe(&mut self, now: Instant) -> Option<(Stamp, u8, Psn)> {
-        if !core::mem::take(&mut self.probe_due) {
-            return None;
-        }
+    /// Sends a probe if one is due: its stamp, the route to take, whose epoch it carries, and one
+    /// past the highest PSN sent.
+    pub fn probe(&mut self, now: Instant) -> Option<(Stamp, Route, Psn)> {
+        let route = if core::mem::take(&mut self.probe_due) {
+            self.route
+        } else {
+            self.trial.filter(|t| t.sent.is_none())?.route
+        };
         let stamp = self.stamp(now);
-        self.probe_stamp = Some(stamp);
+        if route.epoch == self.route.epoch {
+            self.probe_stamp = Some(stamp);
+        } else if let Some(t) = &mut self.trial {
+            t.sent = Some(stamp);
+        }
         self.stats.probes += 1;
-        Some((stamp, self.route.epoch, self.next))
+        Some((stamp, route, self.next))
     }
 
     /// When [`TxHalf::on_timeout`] is to be called, `None` while nothing is outstanding.

@@ -30,15 +30,16 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Retransmission timeout after `backoff` timeouts in a row without progress: SRTT + 4 RTTVAR
-    /// (RFC 6298 section 2), doubled each time (section 5.5).
-    pub fn rto(&self, rtt: &Rtt, backoff: u8) -> Duration {
+    /// Retransmission timeout after `timeouts` of them in a row without progress: SRTT + 4 RTTVAR
+    /// (RFC 6298 section 2), doubled (section 5.5) every second time: most timeouts bring another
+    /// route, which is not to blame for the last one.
+    pub fn rto(&self, rtt: &Rtt, timeouts: u8) -> Duration {
         let base = match rtt.smoothed() {
             None => self.rto_initial,
             Some(s) => s.saturating_add(rtt.variation().saturating_mul(4)),
         };
         let base = base.max(self.rto_min);
-        base.saturating_mul(1 << u32::from(backoff).min(20))
+        base.saturating_mul(1 << u32::from(timeouts / 2).min(20))
             .min(self.rto_max)
     }
 

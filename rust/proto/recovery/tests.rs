@@ -54,7 +54,9 @@ fn timeouts_back_off_between_bounds() {
     assert_eq!(t.rto(&r, 200), t.rto_max);
     r.sample(Duration::from_micros(50));
     assert_eq!(t.rto(&r, 0), t.rto_min);
-    assert_eq!(t.rto(&r, 1), Duration(t.rto_min.0 * 2));
+    assert_eq!(t.rto(&r, 1), t.rto_min);
+    assert_eq!(t.rto(&r, 2), Duration(t.rto_min.0 * 2));
+    assert_eq!(t.rto(&r, 5), Duration(t.rto_min.0 * 4));
     assert_eq!(t.probe(&r), t.probe_min);
     r.sample(Duration::from_millis(50));
     assert!(t.rto(&r, 0) > t.rto_min);

@@ -430,6 +430,48 @@ fn a_dead_plane_is_left_by_timeouts() {
     });
 }
 
+/// … nor that it works again: the paths find out.
+#[test]
+fn a_plane_that_works_again_is_used_again() {
+    seeds(12, 4, |seed| {
+        let plane = || Plane {
+            rate: 1,
+            delay: 1_000_000,
+            loss: 50,
+            ..Plane::default()
+        };
+        let mut sim = Sim::new(seed, vec![plane(), plane()]);
+        let setup = Setup {
+            packets: [1_000_000, 0],
+            // Fixed, so one plane must bear all of it.
+            window: 4,
+            ..Setup::default()
+        };
+        let mut nodes = pair(seed, &setup);
+        let run_for = |sim: &mut Sim, nodes: &mut [Endpoint<Counter>; 2], ms| {
+            let until = sim.now.after(Duration::from_millis(ms));
+            sim.run(nodes, until, |_, _| false);
+        };
+        run_for(&mut sim, &mut nodes, 20);
+        sim.planes[1].dead = true;
+        run_for(&mut sim, &mut nodes, 1_000);
+        let on_home = |nodes: &[Endpoint<Counter>; 2]| {
+            let routes = (0..16).map(|i| nodes[0].conn.route(proto::packet::PathId(i)));
+            let planes: Vec<_> = routes.map(|r| r.expect("a path").local_plane).collect();
+            planes.iter().filter(|p| **p == 1).count()
+        };
+        assert_eq!(on_home(&nodes), 0);
+        sim.planes[1].dead = false;
+        run_for(&mut sim, &mut nodes, 1_200);
+        assert!(on_home(&nodes) >= 6, "{}", on_home(&nodes));
+        assert!(nodes[0].conn.stats().returns > 0);
+        nodes[0].app.to_send = nodes[0].app.sent;
+        let limit = sim.now.after(Duration::from_millis(10_000));
+        let idle = sim.run(&mut nodes, limit, |_, n| n[0].conn.is_idle());
+        assert!(idle);
+    });
+}
+
 #[test]
 fn routes_may_change_at_any_time() {
     seeds(9, 10, |seed| {
