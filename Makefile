@@ -106,7 +106,7 @@ selftests-build:
 	$(Q)$(ENTER) make -s -C selftests OUTPUT=$(BUILD)/selftests
 
 selftests: modules provider selftests-build ## selftests in the VM; TEST='name …' for some
-	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-2400} tools/vm/run 'selftests/run.sh $(TEST)'
+	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run 'selftests/run.sh $(TEST)'
 
 ##@ Virtual machine
 
