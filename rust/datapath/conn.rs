@@ -82,6 +82,13 @@ use proto::{
     },
 };
 
+/// The work items of a connection.
+const RETIRE: u64 = 0;
+const RESUME: u64 = 1;
+
+/// Rounds of sending that one caller makes.
+const ROUNDS: usize = 8;
+
 /// The transport's connection on kernel memory.
 pub(super) type Proto = Connection<KVVec<TxSlot>, KVVec<Path<KVVec<TxSlot>>>, KVVec<NakRecord>>;
 
@@ -198,18 +205,29 @@ pub(crate) struct Conn {
     running: Atomic<bool>,
     again: Atomic<bool>,
     #[pin]
-    retire: Work<Self>,
+    retire: Work<Self, RETIRE>,
+    #[pin]
+    resume: Work<Self, RESUME>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Conn { self.retire }
+    impl HasWork<Self, RETIRE> for Conn { self.retire }
+    impl HasWork<Self, RESUME> for Conn { self.resume }
 }
 
-impl WorkItem for Conn {
+impl WorkItem<RETIRE> for Conn {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
         this.endpoint.retire(&this);
+    }
+}
+
+impl WorkItem<RESUME> for Conn {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        Conn::run(&this);
     }
 }
 
@@ -266,6 +284,7 @@ impl Conn {
                 running: Atomic::new(false),
                 again: Atomic::new(false),
                 retire <- new_work!("Conn::retire"),
+                resume <- new_work!("Conn::resume"),
             }),
             GFP_KERNEL,
         )?;
@@ -316,7 +335,9 @@ impl Conn {
         Ok(())
     }
 
-    /// Introduces the connection to the peer by a pair of queue pairs, unless it is known.
+    /// Introduces the connection to the peer by a pair of queue pairs, unless the peer is known.
+    ///
+    /// The latest introduction counts, as the peer may not have the pair of an earlier one ready.
     pub(super) fn introduce(&self, local: Qpn, peer: Qpn) {
         self.inner.lock().proto.start(
             now(),
@@ -364,20 +385,28 @@ impl Conn {
     /// Sends all that is due and may be sent. Any context; no lock held.
     ///
     /// Only one caller does the work at a time, which keeps the order of packets on a path without
-    /// anybody waiting; the others make it go round once more.
-    pub(super) fn run(&self) {
+    /// anybody waiting; the others make it go round once more. After some rounds a worker goes on,
+    /// so that nobody is kept in softirq context for as long as others have work.
+    pub(super) fn run(self: &Arc<Self>) {
         let _bh = BhDisabled::new();
         self.again.store(true, Relaxed);
+        let mut rounds = 0;
         loop {
             if self.running.xchg(true, Full) {
                 return;
             }
-            while self.again.xchg(false, Full) {
+            while rounds < ROUNDS && self.again.xchg(false, Full) {
                 self.pass();
+                rounds += 1;
             }
             self.running.xchg(false, Full);
             // Who came after the last look and before the line above has left already.
             if !self.again.load(Relaxed) {
+                return;
+            }
+            if rounds >= ROUNDS {
+                // If it is queued already, then it has yet to run.
+                let _ = self.endpoint.queue.enqueue::<_, RESUME>(self.clone());
                 return;
             }
         }
@@ -422,7 +451,7 @@ impl Conn {
     }
 
     /// A local plane went up or down. Process context.
-    pub(super) fn set_plane_up(&self, ifindex: u32, up: bool) {
+    pub(super) fn set_plane_up(self: &Arc<Self>, ifindex: u32, up: bool) {
         {
             let mut inner = self.inner.lock();
             let at = inner.planes.iter().position(|p| p.ifindex == ifindex);
@@ -466,7 +495,7 @@ impl Conn {
     }
 
     /// Ends it: tells the peer, and lets nothing find it any more. Process context, may sleep.
-    pub(super) fn shut_down(&self) {
+    pub(super) fn shut_down(self: &Arc<Self>) {
         self.inner.lock().proto.close();
         // The RESET goes out.
         self.run();
@@ -542,8 +571,9 @@ impl ConnInner {
 impl TimerCallback for Conn {
     /// Runs in softirq context.
     fn expired(this: ArcBorrow<'_, Self>) {
+        let conn: Arc<Self> = this.into();
         let idle = {
-            let mut inner = this.inner.lock();
+            let mut inner = conn.inner.lock();
             let now = now();
             inner.proto.on_timeout(now);
             // Taken, so that the timer is not set for it again.
@@ -552,10 +582,9 @@ impl TimerCallback for Conn {
                 .take_if(|t| now >= t.after(proto::time::Duration(IDLE_NS)))
                 .is_some()
         };
-        this.run();
+        conn.run();
         if idle {
-            let conn: Arc<Self> = this.into();
-            let _ = this.endpoint.queue.enqueue(conn);
+            let _ = conn.endpoint.queue.enqueue::<_, RETIRE>(conn.clone());
         }
     }
 }

@@ -256,6 +256,8 @@ impl Qp {
         };
         if let Some(conn) = old {
             conn.detach(self.qpn());
+            // If it waited to send, then it does so no more.
+            self.left_queue();
         }
         if let Some(conn) = run {
             self.want_to_send(&conn);

@@ -74,6 +74,11 @@ impl Qp {
         let nak = match inner.recv.on_packet(fields, source.len(), posted) {
             Verdict::Discard => None,
             Verdict::Refuse(why) => inner.recv.refuse(fields, why),
+            // There is nothing yet that could be invalidated: memory windows and fast registration
+            // are what has such keys.
+            Verdict::Place(_) if fields.opcode == Opcode::SendInv => {
+                inner.recv.refuse(fields, Refusal::InvalidRequest)
+            }
             Verdict::Place(target) => match self.place(inner, target, source) {
                 Ok(()) => {
                     inner.recv.placed(fields, source.len());

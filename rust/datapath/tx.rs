@@ -39,6 +39,7 @@ use proto::{
         DataFields,
         Opcode,
         PathId,
+        Qpn,
         TxDesc, //
     },
     path::Tx,
@@ -59,7 +60,7 @@ use proto::{
 };
 
 /// Queue pairs served in one round, and bursts sent for each, before others get their turn.
-const TURNS: usize = 64;
+const TURNS: usize = 16;
 const BURSTS: usize = 4;
 
 /// What became of a queue pair's turn.
@@ -491,6 +492,7 @@ impl Qp {
                 if inner.state == QpState::ReadyToSend {
                     inner.sq.stay_awake();
                 }
+                conn.introduce(Qpn(self.qpn()), Qpn(inner.attr.dest_qp_num));
                 turn = Turn::Blocked;
                 break;
             }

@@ -132,8 +132,12 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.handshake.state
     }
 
-    /// Starts to connect, introduced by a pair of QPs. Without effect unless idle.
+    /// Starts to connect, introduced by a pair of QPs. While that is under way, later INITs name
+    /// this pair: the peer may not have the QP of the earlier one ready. Without effect after that.
     pub fn start(&mut self, now: Instant, intro: Intro) {
+        if self.handshake.state == State::Connecting {
+            self.handshake.intro = intro;
+        }
         if self.handshake.state != State::Idle {
             return;
         }
