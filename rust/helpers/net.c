@@ -21,9 +21,9 @@
 
 /* Namespaces. */
 
-void metaroce_net_get(struct net *net)
+bool metaroce_net_try_get(struct net *net)
 {
-	get_net(net);
+	return maybe_get_net(net);
 }
 
 void metaroce_net_put(struct net *net)
@@ -50,10 +50,15 @@ void metaroce_net_dev_put(struct net_device *dev)
 
 struct net *metaroce_net_dev_net_get(const struct net_device *dev)
 {
-	struct net *net;
+	struct net *net = NULL;
 
+	/*
+	 * A registered device is in a live namespace, until the end of the RCU
+	 * read side section at least.
+	 */
 	rcu_read_lock();
-	net = maybe_get_net(dev_net_rcu(dev));
+	if (READ_ONCE(dev->reg_state) == NETREG_REGISTERED)
+		net = maybe_get_net(dev_net_rcu(dev));
 	rcu_read_unlock();
 	return net;
 }
@@ -376,10 +381,7 @@ int metaroce_skb_add_bytes(struct sk_buff *skb, const void *data, u32 len)
 
 /* Routes. */
 
-/*
- * The device is in a live namespace while it is registered, until the end of
- * the RCU read side section at least.
- */
+/* The namespace lives as in metaroce_net_dev_net_get(). */
 struct dst_entry *metaroce_route4(const struct net_device *dev, __be32 saddr,
 				  __be32 daddr, __be16 sport, __be16 dport,
 				  u8 tos)

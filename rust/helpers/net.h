@@ -15,7 +15,7 @@ struct sock;
 struct socket;
 
 /* Namespaces. */
-void metaroce_net_get(struct net *net);
+bool metaroce_net_try_get(struct net *net);
 void metaroce_net_put(struct net *net);
 u64 metaroce_net_cookie(const struct net *net);
 

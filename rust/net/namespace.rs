@@ -6,6 +6,7 @@
 
 use core::{
     marker::PhantomData,
+    ops::Deref,
     ptr::NonNull, //
 };
 use kernel::{
@@ -14,10 +15,6 @@ use kernel::{
         to_result, //
     },
     prelude::*,
-    sync::aref::{
-        ARef,
-        AlwaysRefCounted, //
-    },
     types::Opaque, //
 };
 
@@ -26,11 +23,12 @@ use kernel::{
 /// A reference that is held ([`NetRef`]) keeps the namespace in full function: it is not even
 /// dismantled. So nobody who has to go away with the namespace may hold one; such an object
 /// remembers the [`Net::cookie`] and learns from [`Operations::exit`] that it is over.
+///
+/// # Invariants
+///
+/// A reference to it is to a `struct net` that is not freed.
 #[repr(transparent)]
 pub struct Net(Opaque<bindings::net>);
-
-/// A reference to a namespace.
-pub type NetRef = ARef<Net>;
 
 // SAFETY: Namespaces may be used on any thread.
 unsafe impl Send for Net {}
@@ -43,8 +41,8 @@ impl Net {
     ///
     /// # Safety
     ///
-    /// `raw` must point to a namespace that is in function, and has a reference or cannot finish
-    /// being dismantled, for `'a`.
+    /// `raw` must point to a namespace that someone has a reference to, or that is just being set up
+    /// or dismantled, for `'a`.
     pub unsafe fn from_raw<'a>(raw: *mut bindings::net) -> &'a Self {
         // SAFETY: By the requirements of this function; the type is transparent.
         unsafe { &*raw.cast() }
@@ -61,9 +59,17 @@ impl Net {
         self.0.get()
     }
 
+    /// Takes a reference, unless the namespace is being dismantled. Any context.
+    pub fn get(&self) -> Option<NetRef> {
+        // SAFETY: By the type invariant.
+        let taken = unsafe { bindings::metaroce_net_try_get(self.as_raw()) };
+        // INVARIANT: The reference was just taken.
+        taken.then(|| NetRef(NonNull::from(self)))
+    }
+
     /// Returns the number of the namespace, which no other one has or will have.
     pub fn cookie(&self) -> u64 {
-        // SAFETY: This is a live namespace.
+        // SAFETY: By the type invariant.
         unsafe { bindings::metaroce_net_cookie(self.as_raw()) }
     }
 }
@@ -76,17 +82,52 @@ impl PartialEq for Net {
 
 impl Eq for Net {}
 
-// SAFETY: Namespaces are always reference counted. Whoever has a `&Net` to one that is just being
-// dismantled, in `Operations::exit`, finds a count of zero, and the C code warns and leaves it.
-unsafe impl AlwaysRefCounted for Net {
-    fn inc_ref(&self) {
-        // SAFETY: This is a live namespace.
-        unsafe { bindings::metaroce_net_get(self.as_raw()) };
-    }
+/// A reference to a namespace.
+///
+/// # Invariants
+///
+/// This owns a reference to the namespace.
+pub struct NetRef(NonNull<Net>);
 
-    unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller owns a reference.
-        unsafe { bindings::metaroce_net_put(obj.as_ptr().cast()) };
+// SAFETY: References to namespaces may be used and dropped on any thread.
+unsafe impl Send for NetRef {}
+
+// SAFETY: A shared reference only lends the namespace, which is `Sync`.
+unsafe impl Sync for NetRef {}
+
+impl NetRef {
+    /// Takes over a reference.
+    ///
+    /// # Safety
+    ///
+    /// The caller must own a reference to the namespace, which is given away.
+    pub(super) unsafe fn from_raw(raw: NonNull<bindings::net>) -> Self {
+        // INVARIANT: By the requirements of this function.
+        Self(raw.cast())
+    }
+}
+
+impl Deref for NetRef {
+    type Target = Net;
+
+    fn deref(&self) -> &Net {
+        // SAFETY: By the type invariant the namespace lives at least as long as this.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl PartialEq for NetRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for NetRef {}
+
+impl Drop for NetRef {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_put(self.as_raw()) };
     }
 }
 
@@ -100,7 +141,7 @@ pub trait Operations: 'static {
         Ok(())
     }
 
-    /// The namespace goes away; its devices are gone. No reference to it may be taken.
+    /// The namespace goes away; its devices are gone. No reference to it can be taken any more.
     fn exit(net: &Net);
 }
 

@@ -170,7 +170,7 @@ impl NetDevice {
         let raw = unsafe { bindings::metaroce_net_dev_net_get(self.as_raw()) };
         // SAFETY: If it is not null, then it is a namespace with a reference, which goes to the
         // caller.
-        NonNull::new(raw).map(|raw| unsafe { ARef::from_raw(raw.cast()) })
+        NonNull::new(raw).map(|raw| unsafe { NetRef::from_raw(raw) })
     }
 
     /// Returns the addresses: IPv4 first, then IPv6 but for those that are being probed for
