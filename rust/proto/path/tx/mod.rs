@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The sending half of a path.
+
+mod ack;
+mod reroute;
+mod send;
+mod timer;
+
+use core::ops::DerefMut;
+
+use super::{Route, TxStats, NAK_RESERVE, SPAN};
+use crate::bits::Bits256;
+use crate::congestion::{CongestionControl, Controller};
+use crate::packet::TxDesc;
+use crate::psn::Psn;
+use crate::recovery::{LossCause, Rtt, Transmission};
+use crate::time::{Duration, Instant, Stamp};
+
+/// A packet that a path sent and that is not acknowledged, or acknowledged and not yet popped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TxSlot {
+    desc: TxDesc,
+    last: Transmission,
+    /// Sent more than once.
+    again: bool,
+    /// Not the caller's: nothing is popped for it.
+    internal: bool,
+    cause: LossCause,
+}
+
+/// What goes into the header of a packet of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tx {
+    /// The PSN.
+    pub psn: Psn,
+    /// The stamp of this transmission.
+    pub stamp: Stamp,
+    /// The route epoch; [`TxHalf::route`] is the route to take.
+    pub route_epoch: u8,
+    /// Whether the packet asks for an acknowledgement.
+    pub ack_req: bool,
+}
+
+/// What an ACK block changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckOutcome {
+    /// Packets acknowledged for the first time.
+    pub acked: u32,
+    /// Packets newly found lost.
+    pub lost: u32,
+    /// Newly reported CE marks.
+    pub marked: u32,
+    /// Retransmissions that turned out needless.
+    pub spurious: u32,
+    /// Whether the block tells of an arrival that no earlier block told of.
+    pub progress: bool,
+    /// A round-trip sample.
+    pub rtt: Option<Duration>,
+    /// A route on trial works, and is the path's route now.
+    pub moved: bool,
+}
+
+/// What happened when the path's timer ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// A probe is due.
+    Probe,
+    /// The n-th retransmission timeout in a row; a probe is due as well.
+    Timeout(u8),
+}
+
+/// Time without progress and what was tried.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    /// Since when the timer runs.
+    since: Instant,
+    /// A probe went out since then.
+    probed: bool,
+    /// Timeouts in a row.
+    timeouts: u8,
+}
+
+/// A route that nothing but a probe is sent on, to see whether it works.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    route: Route,
+    /// Stamp of the probe, `None` while it is to be sent.
+    sent: Option<Stamp>,
+}
+
+/// The sending half of a path.
+///
+/// # Invariants
+///
+/// * `una <= next <= una + SPAN` in serial order, and `outstanding` holds bits of `una .. next`
+///   only, at index PSN modulo [`SPAN`], that of `una` included unless `una == next`;
+/// * `picked` is in `lost`, `lost` and `held` are in `outstanding` and disjoint;
+/// * `acked` and `outstanding` are disjoint;
+/// * no two transmissions have the same stamp, later ones have later stamps.
+#[derive(Debug)]
+pub struct TxHalf<S> {
+    slots: S,
+    una: Psn,
+    next: Psn,
+    outstanding: Bits256,
+    /// To be sent again.
+    lost: Bits256,
+    /// Lost, and handed to the caller to be rebuilt.
+    picked: Bits256,
+    /// At the receiver, but refused or not processed yet.
+    held: Bits256,
+    /// Acknowledged and not popped.
+    acked: Bits256,
+    route: Route,
+    /// Nothing sent on an earlier route can still be on its way.
+    old_route_dead: bool,
+    trial: Option<Trial>,
+    /// The last stamp given out, before truncation.
+    tick: u64,
+    /// Stamp of the last probe.
+    probe_stamp: Option<Stamp>,
+    /// Tick of the newest arrival that the peer reported.
+    echoed: Option<u64>,
+    ce_count: u32,
+    since_ack_req: u32,
+    waiting: Waiting,
+    probe_due: bool,
+    rtt: Rtt,
+    cc: Controller,
+    stats: TxStats,
+}
+
+impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
+    pub(super) fn new(mut slots: S) -> Option<Self> {
+        slots
+            .get_mut(..usize::try_from(SPAN).ok()?)?
+            .fill(TxSlot::default());
+        Some(TxHalf {
+            slots,
+            una: Psn(0),
+            next: Psn(0),
+            outstanding: Bits256::EMPTY,
+            lost: Bits256::EMPTY,
+            picked: Bits256::EMPTY,
+            held: Bits256::EMPTY,
+            acked: Bits256::EMPTY,
+            route: Route::default(),
+            old_route_dead: false,
+            trial: None,
+            tick: 0,
+            probe_stamp: None,
+            echoed: None,
+            ce_count: 0,
+            since_ack_req: 0,
+            waiting: Waiting::default(),
+            probe_due: false,
+            rtt: Rtt::new(),
+            cc: Controller::default(),
+            stats: TxStats::default(),
+        })
+    }
+
+    pub(super) fn restart(&mut self, first: Psn, route: Route, cc: Controller) {
+        self.una = first;
+        self.next = first;
+        self.outstanding = Bits256::EMPTY;
+        self.lost = Bits256::EMPTY;
+        self.picked = Bits256::EMPTY;
+        self.held = Bits256::EMPTY;
+        self.acked = Bits256::EMPTY;
+        self.route = route;
+        self.old_route_dead = false;
+        self.trial = None;
+        self.probe_stamp = None;
+        self.echoed = None;
+        self.ce_count = 0;
+        self.since_ack_req = 0;
+        self.waiting = Waiting::default();
+        self.probe_due = false;
+        self.rtt = Rtt::new();
+        self.cc = cc;
+    }
+
+    /// Where the path's packets go just now.
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// The round-trip estimate.
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &TxStats {
+        &self.stats
+    }
+
+    /// The congestion controller.
+    pub fn controller(&self) -> &Controller {
+        &self.cc
+    }
+
+    /// Sets the congestion controller, whatever the old one learnt.
+    pub fn set_controller(&mut self, cc: Controller) {
+        self.cc = cc;
+    }
+
+    /// Packets sent and neither acknowledged, nor held by the receiver, nor known to be lost.
+    pub fn in_flight(&self) -> u32 {
+        self.outstanding
+            .without(self.lost)
+            .without(self.held)
+            .count()
+    }
+
+    /// Whether nothing awaits acknowledgement.
+    pub fn is_idle(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// Whether there are acknowledged packets to pop.
+    pub fn has_acked(&self) -> bool {
+        !self.acked.is_empty()
+    }
+
+    /// Whether there are lost packets to send again that nobody has picked yet.
+    pub fn has_lost(&self) -> bool {
+        !self.lost.without(self.picked).is_empty()
+    }
+
+    /// Whether `psn` awaits acknowledgement.
+    pub fn is_outstanding(&self, psn: Psn) -> bool {
+        self.covers(psn) && self.outstanding.get(index(psn))
+    }
+
+    /// How many new data packets may be sent now.
+    pub fn room(&self) -> u32 {
+        let span = (SPAN - NAK_RESERVE).saturating_sub(self.next.ahead_of(self.una));
+        let window = self.cc.window().saturating_sub(self.in_flight());
+        span.min(window).min(self.free_slots())
+    }
+
+    /// Whether a NAK may be sent now: it needs a place in the span, not in the window.
+    pub fn room_for_nak(&self) -> bool {
+        self.next.ahead_of(self.una) < SPAN && self.free_slots() > 0
+    }
+
+    /// Slots from `next` on that are not waiting to be popped; callers drain, so all are, mostly.
+    fn free_slots(&self) -> u32 {
+        match self.acked.first_from(index(self.next)) {
+            None => SPAN,
+            // The slot that `next` would use is the first in question.
+            Some(i) => u32::from(i.wrapping_sub(index(self.next))),
+        }
+    }
+
+    fn covers(&self, psn: Psn) -> bool {
+        psn.ahead_of(self.una) < self.next.ahead_of(self.una)
+    }
+
+    fn slot_mut(&mut self, i: u8) -> Option<&mut TxSlot> {
+        self.slots.get_mut(usize::from(i))
+    }
+
+    fn psn_at(&self, i: u8) -> Psn {
+        self.una.add(u32::from(i.wrapping_sub(index(self.una))))
+    }
+}
+
+/// Place of a PSN in the ring.
+fn index(psn: Psn) -> u8 {
+    let [.., low] = psn.0.to_be_bytes();
+    low
+}
