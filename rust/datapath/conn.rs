@@ -491,6 +491,11 @@ impl Conn {
             add(&mut totals.plane_bytes, stats.bytes);
             add(&mut totals.plane_retransmits, stats.retransmits);
         }
+        for (i, packets) in (0..).zip(&mut totals.path_packets) {
+            if let Some(path) = inner.proto.path(PathId(i)) {
+                *packets = path.tx.stats().packets;
+            }
+        }
         totals
     }
 

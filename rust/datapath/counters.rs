@@ -70,8 +70,11 @@ impl Counters {
     }
 }
 
+/// Paths that are counted one by one: all that connections of the usual eight paths a plane have.
+const PATHS: usize = 64;
+
 /// Sums over connections.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Totals {
     pub(super) connections: u64,
     pub(super) tx: TxStats,
@@ -80,6 +83,23 @@ pub(super) struct Totals {
     pub(super) plane_packets: [u64; MAX_PLANES],
     pub(super) plane_bytes: [u64; MAX_PLANES],
     pub(super) plane_retransmits: [u64; MAX_PLANES],
+    /// Packets sent for the first time on the paths of a number.
+    pub(super) path_packets: [u64; PATHS],
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            connections: 0,
+            tx: TxStats::default(),
+            rx: RxStats::default(),
+            conn: ConnStats::default(),
+            plane_packets: [0; MAX_PLANES],
+            plane_bytes: [0; MAX_PLANES],
+            plane_retransmits: [0; MAX_PLANES],
+            path_packets: [0; PATHS],
+        }
+    }
 }
 
 impl Totals {
@@ -103,11 +123,12 @@ impl Totals {
         sum(&mut self.plane_packets, &other.plane_packets);
         sum(&mut self.plane_bytes, &other.plane_bytes);
         sum(&mut self.plane_retransmits, &other.plane_retransmits);
+        sum(&mut self.path_packets, &other.path_packets);
     }
 }
 
 /// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
-pub(crate) const NAMES: [&CStr; 75] = [
+pub(crate) const NAMES: [&CStr; 139] = [
     c"connections",
     c"tx_packets",
     c"tx_bytes",
@@ -183,11 +204,75 @@ pub(crate) const NAMES: [&CStr; 75] = [
     c"plane7_tx_bytes",
     c"plane7_retransmits",
     c"plane7_rx_packets",
+    c"path0_tx_packets",
+    c"path1_tx_packets",
+    c"path2_tx_packets",
+    c"path3_tx_packets",
+    c"path4_tx_packets",
+    c"path5_tx_packets",
+    c"path6_tx_packets",
+    c"path7_tx_packets",
+    c"path8_tx_packets",
+    c"path9_tx_packets",
+    c"path10_tx_packets",
+    c"path11_tx_packets",
+    c"path12_tx_packets",
+    c"path13_tx_packets",
+    c"path14_tx_packets",
+    c"path15_tx_packets",
+    c"path16_tx_packets",
+    c"path17_tx_packets",
+    c"path18_tx_packets",
+    c"path19_tx_packets",
+    c"path20_tx_packets",
+    c"path21_tx_packets",
+    c"path22_tx_packets",
+    c"path23_tx_packets",
+    c"path24_tx_packets",
+    c"path25_tx_packets",
+    c"path26_tx_packets",
+    c"path27_tx_packets",
+    c"path28_tx_packets",
+    c"path29_tx_packets",
+    c"path30_tx_packets",
+    c"path31_tx_packets",
+    c"path32_tx_packets",
+    c"path33_tx_packets",
+    c"path34_tx_packets",
+    c"path35_tx_packets",
+    c"path36_tx_packets",
+    c"path37_tx_packets",
+    c"path38_tx_packets",
+    c"path39_tx_packets",
+    c"path40_tx_packets",
+    c"path41_tx_packets",
+    c"path42_tx_packets",
+    c"path43_tx_packets",
+    c"path44_tx_packets",
+    c"path45_tx_packets",
+    c"path46_tx_packets",
+    c"path47_tx_packets",
+    c"path48_tx_packets",
+    c"path49_tx_packets",
+    c"path50_tx_packets",
+    c"path51_tx_packets",
+    c"path52_tx_packets",
+    c"path53_tx_packets",
+    c"path54_tx_packets",
+    c"path55_tx_packets",
+    c"path56_tx_packets",
+    c"path57_tx_packets",
+    c"path58_tx_packets",
+    c"path59_tx_packets",
+    c"path60_tx_packets",
+    c"path61_tx_packets",
+    c"path62_tx_packets",
+    c"path63_tx_packets",
 ];
 
 /// Counters before those of the drops, which those of the planes follow, four for each.
 const GENERAL: usize = 28;
-const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
+const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES + PATHS);
 
 impl Endpoint {
     /// Fills in the counters in the order of [`NAMES`]. Process context.
@@ -245,5 +330,6 @@ impl Endpoint {
         general.into_iter().for_each(&mut put);
         drops.for_each(&mut put);
         planes.for_each(&mut put);
+        t.path_packets.into_iter().for_each(&mut put);
     }
 }

@@ -36,6 +36,10 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -95,7 +99,12 @@ pub(crate) struct Host {
     #[pin]
     planes: SpinLockBh<KVec<Arc<Planes>>>,
     pub(super) drops: DropCounters,
+    /// When strangers may be answered again.
+    next_answer: Atomic<u64>,
 }
+
+/// Least time between two answers to strangers, in nanoseconds.
+const ANSWER_NS: u64 = 1_000_000;
 
 impl Host {
     /// Returns the host of a namespace and port for a device with these planes, opening the
@@ -123,6 +132,7 @@ impl Host {
                 qps <- IdTable::new(),
                 planes <- new_spinlock_bh!(KVec::new()),
                 drops,
+                next_answer: Atomic::new(0),
             }),
             GFP_KERNEL,
         )?;
@@ -188,8 +198,13 @@ impl Host {
         self.sockets.lock().as_ref().map_or(0, |s| s.drops())
     }
 
-    /// Sends a datagram back to where one came from. Softirq context.
+    /// Sends a datagram back to where one came from, at a limited rate. Softirq context.
     pub(super) fn answer(&self, meta: &Meta, bytes: &[u8]) {
+        let now = super::now().0;
+        if now < self.next_answer.load(Relaxed) {
+            return;
+        }
+        self.next_answer.store(now + ANSWER_NS, Relaxed);
         let flow = Flow {
             src: meta.dst,
             dst: meta.src,

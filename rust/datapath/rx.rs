@@ -186,12 +186,7 @@ impl Receiver {
 
     /// A peer does not know a connection, or closes it. It must name its own id for it, which only
     /// the two ends know.
-    fn reset(
-        &self,
-        base: &Base,
-        reset: &ResetHeader,
-        touched: &mut Touched,
-    ) -> Result<(), Reject> {
+    fn reset(&self, base: &Base, reset: &ResetHeader, touched: &mut Touched) -> Result<(), Reject> {
         if base.dst_conn != 0 {
             let conn = self
                 .host
@@ -306,7 +301,11 @@ impl Receive for Receiver {
 
 impl Conn {
     /// Calls `f` with the connection, unless the packet lacks a CRC that was agreed on.
-    fn with_agreed_crc<R>(&self, base: &Base, f: impl FnOnce(&mut Proto) -> R) -> Result<R, Reject> {
+    fn with_agreed_crc<R>(
+        &self,
+        base: &Base,
+        f: impl FnOnce(&mut Proto) -> R,
+    ) -> Result<R, Reject> {
         let mut inner = self.inner.lock();
         if inner.proto.crc() && !base.flags.has(PacketFlags::CRC) {
             return Err(Reject::Drop(Drop::Crc));
