@@ -162,6 +162,9 @@ pub struct SendStream<B> {
     tries: u8,
     /// When the peer was last heard of, or was last given a reason to answer.
     progress: Instant,
+    /// When a try was last found to have passed in silence, and how many since `progress`.
+    looked: Instant,
+    silent_tries: u8,
 }
 
 impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
@@ -192,6 +195,8 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             rnr_tries: 0,
             tries: 0,
             progress: Instant(0),
+            looked: Instant(0),
+            silent_tries: 0,
         };
         stream.reset(cfg);
         stream
@@ -231,6 +236,8 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         self.rnr_tries = 0;
         self.tries = 0;
         self.progress = Instant(0);
+        self.looked = Instant(0);
+        self.silent_tries = 0;
     }
 
     /// The attributes.

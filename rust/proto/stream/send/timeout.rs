@@ -17,11 +17,15 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         if !self.expects_progress() {
             return None;
         }
-        Some(self.progress.after(self.patience()?))
+        Some(self.silent_since().after(self.period()?))
     }
 
     /// Acts on time passed. `conn_progress` is when the peer last acknowledged anything on the
     /// connection: while it does, a stream does not give up for not having got its turn.
+    ///
+    /// A try is over when this finds a whole period without progress, not when the period is: where
+    /// the machine itself stood still (a stalled VM, a starved CPU), what the peer has answered may
+    /// still be on its way here, and costs one try, not all of them.
     pub fn on_timeout(&mut self, now: Instant, conn_progress: Instant) {
         if let Some(until) = self.wait_end() {
             if now >= until {
@@ -30,16 +34,29 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             }
             return;
         }
-        let Some(patience) = self.patience().filter(|_| self.expects_progress()) else {
+        let Some(period) = self.period().filter(|_| self.expects_progress()) else {
             return;
         };
         let in_flight = self.head != self.cursor || self.cursor_offset != 0;
         if !in_flight && conn_progress > self.progress {
             self.progress = conn_progress;
         }
-        if now >= self.progress.after(patience) {
+        if self.progress > self.looked {
+            self.silent_tries = 0;
+        }
+        if now < self.silent_since().after(period) {
+            return;
+        }
+        self.looked = now;
+        if self.silent_tries >= self.cfg.retry_cnt {
             self.set_failure(self.head, WcStatus::RetryExceeded);
         }
+        self.silent_tries = self.silent_tries.saturating_add(1);
+    }
+
+    /// Begin of the current try.
+    fn silent_since(&self) -> Instant {
+        self.progress.max(self.looked)
     }
 
     /// End of the wait that the oldest message is in.
@@ -58,9 +75,9 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         !failed && !local && (started || !self.draining)
     }
 
-    /// How long the peer may stay silent (IBTA 1.4, 9.7.6.1.3), `None` without limit.
-    fn patience(&self) -> Option<Duration> {
-        let tries = u64::from(self.cfg.retry_cnt).saturating_add(1);
-        Some(local_ack_timeout(self.cfg.ack_timeout)?.saturating_mul(tries))
+    /// How long the peer may stay silent in each of `retry_cnt` + 1 tries (IBTA 1.4, 9.7.6.1.3),
+    /// `None` without limit.
+    fn period(&self) -> Option<Duration> {
+        local_ack_timeout(self.cfg.ack_timeout)
     }
 }

@@ -547,20 +547,43 @@ fn silence_ends_in_retry_exceeded() {
     s.post(T0, &work(SendOp::Write, 8, 1)).unwrap();
     s.post(T0, &work(SendOp::Write, 8, 2)).unwrap();
     let sent = pump(&mut s, T0);
-    let limit = Duration(3 * (4_096 << 14));
-    assert_eq!(s.poll_timeout(), Some(T0.after(limit)));
+    let period = Duration(4_096 << 14);
+    let mut now = T0;
+    for _ in 0..2 {
+        assert_eq!(s.poll_timeout(), Some(now.after(period)));
+        now = now.after(period);
+        s.on_timeout(now, T0);
+    }
     // An acknowledgement is progress, whichever message it is for.
-    let t1 = T0.after(Duration::from_millis(100));
-    ack_all(&mut s, t1, &sent[1..]);
-    s.on_timeout(T0.after(limit), t1);
-    assert_eq!(completed(&mut s), []);
-    let end = s.poll_timeout().unwrap();
-    assert_eq!(end, t1.after(limit));
-    s.on_timeout(end, end);
+    now = now.after(Duration::from_millis(10));
+    ack_all(&mut s, now, &sent[1..]);
+    for _ in 0..3 {
+        assert_eq!(completed(&mut s), []);
+        assert_eq!(s.poll_timeout(), Some(now.after(period)));
+        now = now.after(period);
+        s.on_timeout(now, now);
+    }
     assert_eq!(
         completed(&mut s),
         [(1, WcStatus::RetryExceeded), (2, WcStatus::Flushed)]
     );
+}
+
+#[test]
+fn a_pause_of_the_machine_is_one_try() {
+    let mut s = sender(SendConfig {
+        retry_cnt: 1,
+        ..send_config()
+    });
+    s.post(T0, &work(SendOp::Write, 8, 1)).unwrap();
+    let sent = pump(&mut s, T0);
+    // The timer runs late, and before what has come in the meantime is looked at.
+    let late = T0.after(Duration::from_millis(10_000));
+    s.on_timeout(late, T0);
+    assert_eq!(completed(&mut s), []);
+    assert!(s.poll_timeout().is_some_and(|at| at > late));
+    ack_all(&mut s, late, &sent);
+    assert_eq!(completed(&mut s), [(1, WcStatus::Success)]);
 }
 
 #[test]
@@ -571,8 +594,11 @@ fn waiting_for_ones_turn_is_not_silence() {
     s.on_timeout(end, end);
     assert_eq!(completed(&mut s), []);
     // But nobody answering at all is.
-    let end = s.poll_timeout().unwrap();
-    s.on_timeout(end, T0);
+    for _ in 0..=send_config().retry_cnt {
+        assert_eq!(completed(&mut s), []);
+        let end = s.poll_timeout().unwrap();
+        s.on_timeout(end, T0);
+    }
     assert_eq!(completed(&mut s), [(1, WcStatus::RetryExceeded)]);
 }
 
