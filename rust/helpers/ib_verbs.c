@@ -17,9 +17,13 @@ bool metaroce_ib_device_try_get(struct ib_device *dev)
 	return ib_device_try_get(dev);
 }
 
-const char *metaroce_ib_device_name(const struct ib_device *dev)
+/*
+ * Compares with the copy of the name that ib_core keeps: that of the device is
+ * freed by a rename at the same time.
+ */
+bool metaroce_ib_device_has_name(const struct ib_device *dev, const char *name)
 {
-	return dev_name(&dev->dev);
+	return !strncmp(dev->name, name, IB_DEVICE_NAME_MAX);
 }
 
 void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev)
@@ -110,9 +114,32 @@ u32 metaroce_gid_attr_ifindex(const struct ib_gid_attr *attr)
 	return ifindex;
 }
 
-void *metaroce_vmalloc_user(size_t size)
+/*
+ * Like vmalloc_user() and remap_vmalloc_range(), but the memory is accounted to
+ * the process's control group, which the former cannot do.
+ */
+void *metaroce_vmalloc_shared(size_t size)
 {
-	return vmalloc_user(size);
+	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+}
+
+int metaroce_map_shared(struct vm_area_struct *vma, void *addr, size_t size)
+{
+	size_t off;
+	int ret;
+
+	if (vma->vm_end - vma->vm_start != size)
+		return -EINVAL;
+
+	for (off = 0; off < size; off += PAGE_SIZE) {
+		ret = vm_insert_page(vma, vma->vm_start + off,
+				     vmalloc_to_page(addr + off));
+		if (ret)
+			return ret;
+	}
+
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
+	return 0;
 }
 
 void *metaroce_page_address(struct page *page)

@@ -9,7 +9,7 @@
 struct uverbs_attr_bundle;
 
 bool metaroce_ib_device_try_get(struct ib_device *dev);
-const char *metaroce_ib_device_name(const struct ib_device *dev);
+bool metaroce_ib_device_has_name(const struct ib_device *dev, const char *name);
 void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev);
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata);
 int metaroce_ib_respond_empty_udata(struct ib_udata *udata);
@@ -26,7 +26,8 @@ size_t metaroce_ib_umem_num_pages(struct ib_umem *umem);
 size_t metaroce_ib_umem_pages(struct ib_umem *umem, struct page **pages,
 			      size_t npages);
 u32 metaroce_gid_attr_ifindex(const struct ib_gid_attr *attr);
-void *metaroce_vmalloc_user(size_t size);
+void *metaroce_vmalloc_shared(size_t size);
+int metaroce_map_shared(struct vm_area_struct *vma, void *addr, size_t size);
 void *metaroce_page_address(struct page *page);
 void metaroce_flush_ib_wq(void);
 bool metaroce_may_sleep(void);

@@ -107,10 +107,9 @@ impl<T: Operations> Device<T> {
 
     /// Returns whether the device is called `name`.
     pub fn has_name(&self, name: &CStr) -> bool {
-        // SAFETY: By the type invariant. A rename at the same time gives a wrong answer at worst,
-        // for the buffer of a name is not freed before the device.
-        let own = unsafe { CStr::from_char_ptr(bindings::metaroce_ib_device_name(self.as_raw())) };
-        own == name
+        // SAFETY: By the type invariant, and `name` is a C string. A rename at the same time gives
+        // a wrong answer at worst.
+        unsafe { bindings::metaroce_ib_device_has_name(self.as_raw(), name.as_char_ptr()) }
     }
 
     /// Returns whether processes in the network namespace of `ndev` see the device.

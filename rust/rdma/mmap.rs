@@ -30,7 +30,7 @@ use super::object::Context;
 ///
 /// # Invariants
 ///
-/// `base` is from `vmalloc_user()`, and this owns it.
+/// `base` points to whole pages from `metaroce_vmalloc_shared()`, which this owns.
 struct Pages {
     base: NonNull<u8>,
 }
@@ -54,33 +54,37 @@ impl Drop for Pages {
 ///
 /// # Invariants
 ///
-/// `base` is that of `pages`, with `len` bytes.
+/// `base` is that of `_pages`, with `len` bytes.
 #[derive(Clone)]
 pub struct SharedMem {
     base: NonNull<u8>,
     len: usize,
-    pages: Arc<Pages>,
+    _pages: Arc<Pages>,
 }
 
-// SAFETY: `base` points to what `pages` owns, which is `Send` and `Sync`.
+// SAFETY: `base` points to what `_pages` owns, which is `Send` and `Sync`.
 unsafe impl Send for SharedMem {}
 
 // SAFETY: As above.
 unsafe impl Sync for SharedMem {}
 
 impl SharedMem {
-    /// Allocates `len` bytes, rounded up to whole pages.
+    /// Allocates `len` bytes, rounded up to whole pages, on the current process's account.
     pub fn new(len: usize) -> Result<Self> {
         let len = page_align(len).ok_or(EINVAL)?;
         if len == 0 {
             return Err(EINVAL);
         }
         // SAFETY: There are no requirements.
-        let base = unsafe { bindings::metaroce_vmalloc_user(len) };
+        let base = unsafe { bindings::metaroce_vmalloc_shared(len) };
         let base = NonNull::new(base.cast()).ok_or(ENOMEM)?;
         // INVARIANT: Just allocated.
         let pages = Arc::new(Pages { base }, GFP_KERNEL)?;
-        Ok(Self { base, len, pages })
+        Ok(Self {
+            base,
+            len,
+            _pages: pages,
+        })
     }
 
     /// Returns the place of the word at `off`.
@@ -298,9 +302,9 @@ pub(super) unsafe fn mmap(
     }
     // SAFETY: The entry is that of an `MmapEntry`, and this holds a reference to it.
     let mem = unsafe { (*entry.cast::<Entry>()).mem.clone() };
-    // SAFETY: `vma` is being set up by the caller, and the memory is from `vmalloc_user()`. The
-    // callee checks that it fits.
-    let ret = unsafe { bindings::remap_vmalloc_range(vma, mem.pages.base.as_ptr().cast(), 0) };
+    // SAFETY: `vma` is being set up by the caller, and the memory is `mem.len` bytes of whole
+    // pages. Those that are mapped live on when the memory is freed.
+    let ret = unsafe { bindings::metaroce_map_shared(vma, mem.base.as_ptr().cast(), mem.len) };
     // SAFETY: Gives up the reference of above.
     unsafe { bindings::rdma_user_mmap_entry_put(entry) };
     to_result(ret)
