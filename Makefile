@@ -56,7 +56,7 @@ provider: ## the libibverbs provider, in build/libmetaroce
 
 ##@ Install
 
-.PHONY: install modules_install provider_install
+.PHONY: install modules_install provider_install cache-clean
 # The build root's kernel is what is installed for, unless built natively.
 RELEASE = $(if $(filter y,$(NATIVE)),$(KVER),$(shell cat "$$(tools/build/mkroot)/usr/src/metaroce/release"))
 MODDIR = $(DESTDIR)/lib/modules/$(RELEASE)/updates
@@ -76,6 +76,9 @@ provider_install: provider
 
 clean: ## remove what was built, not the cache
 	rm -rf $(BUILD)
+
+cache-clean: ## remove build roots, VM images and kernels of all versions
+	rm -rf "$${METAROCE_CACHE:-/var/cache/metaroce}"
 
 ##@ Test
 
