@@ -472,6 +472,9 @@ impl<T: Operations> VTable<T> {
         unsafe { Device::<T>::deinit(dev) };
     }
 
+    /// ib_core itself keeps no module from going whose devices can be taken from their users; here
+    /// each context does, so that `rmmod` is refused while a process uses a device.
+    ///
     /// # Safety
     ///
     /// To be called by ib_core with a new context of `size_ib_ucontext` bytes.
@@ -486,6 +489,10 @@ impl<T: Operations> VTable<T> {
             // SAFETY: ib_core sets the device before.
             let dev = unsafe { Device::<T>::from_raw((*context).device) };
             let data = Mappable::new(T::alloc_ucontext(dev, udata)?)?;
+            // SAFETY: The module whose code is running.
+            if !unsafe { bindings::try_module_get(Self::OPS.owner) } {
+                return Err(ENODEV);
+            }
             // SAFETY: By the requirements of this function.
             unsafe { UserContext::<T>::init(context, data) };
             Ok(0)
@@ -498,6 +505,9 @@ impl<T: Operations> VTable<T> {
     unsafe extern "C" fn dealloc_ucontext(context: *mut bindings::ib_ucontext) {
         // SAFETY: By the requirements of this function.
         unsafe { UserContext::<T>::deinit(context) };
+        // SAFETY: Taken in `alloc_ucontext`. The code stays until this has returned: a module that
+        // goes unregisters its devices first, and that waits for ib_core to be done with them.
+        unsafe { bindings::module_put(Self::OPS.owner) };
     }
 
     /// # Safety
