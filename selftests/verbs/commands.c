@@ -67,8 +67,13 @@ static void flood_side(const char *name, int fd, bool sends, enum ibv_wr_opcode 
 			printf("# %s: \"%s\" after %ld messages\n", name,
 			       ibv_wc_status_str(wc.status), done);
 			fflush(stdout);
-			/* The peer's end, and nothing else, may end a flood. */
+			/*
+			 * The peer's end, and nothing else, may end a flood. Of a
+			 * process that dies, the regions may go before the QP.
+			 */
 			_exit(wc.status == IBV_WC_RETRY_EXC_ERR ||
+			      wc.status == IBV_WC_REM_ACCESS_ERR ||
+			      wc.status == IBV_WC_REM_OP_ERR ||
 			      wc.status == IBV_WC_WR_FLUSH_ERR ? 10 : KSFT_FAIL);
 		}
 		if (done++ == 0) {
