@@ -226,7 +226,7 @@ impl DataHeader {
 /// first and learns these last.
 ///
 /// [`patch`] fills them in.
-pub const SEQUENCE_OFFSET: usize = BASE_LEN;
+const SEQUENCE_OFFSET: usize = BASE_LEN;
 
 /// Fills path, route epoch, PSN, stamp and the ACK_REQ flag into an emitted data header. `None` if
 /// `header` is too short.
