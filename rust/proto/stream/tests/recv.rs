@@ -826,6 +826,29 @@ fn memory_can_go_away_under_a_response() {
 }
 
 #[test]
+fn a_response_can_fail_before_it_is_sent() {
+    let mut r = receiver(recv_config());
+    for msn in 0..3 {
+        take(&mut r, &packet(Opcode::ReadRequest, msn, 0, LAST), 0);
+    }
+    assert_eq!(deliveries(&mut r), []);
+    r.response_failed(START.add(1), Refusal::RemoteAccess)
+        .unwrap();
+    let mut sent = Vec::new();
+    while let Some(desc) = r.next_response() {
+        assert_eq!(desc.msn, START);
+        r.commit_response(&desc);
+        sent.push(desc);
+    }
+    assert_eq!(sent.len(), 3);
+    assert_eq!(deliveries(&mut r), []);
+    for desc in &sent {
+        r.on_response_acked(desc);
+    }
+    assert!(matches!(r.pop_delivery(), Some(Delivery::Failed { .. })));
+}
+
+#[test]
 fn a_stopped_stream_refuses_and_forgets() {
     let mut r = receiver(recv_config());
     take(&mut r, &packet(Opcode::ReadRequest, 0, 0, LAST), 0);

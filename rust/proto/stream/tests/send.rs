@@ -603,6 +603,22 @@ fn waiting_for_ones_turn_is_not_silence() {
 }
 
 #[test]
+fn patience_starts_with_work() {
+    let mut s = sender(send_config());
+    let limit = Duration(8 * (4_096 << 14));
+    let late = T0.after(Duration::from_millis(10_000));
+    s.post(late, &work(SendOp::Write, 8, 1)).unwrap();
+    assert_eq!(s.poll_timeout(), Some(late.after(limit)));
+    // More work for a busy stream is no progress.
+    let later = late.after(Duration(1));
+    s.post(later, &work(SendOp::Write, 8, 2)).unwrap();
+    assert_eq!(s.poll_timeout(), Some(late.after(limit)));
+    let sent = pump(&mut s, later);
+    ack_all(&mut s, later, &sent);
+    assert_eq!(s.poll_timeout(), None);
+}
+
+#[test]
 fn timeout_zero_is_infinite() {
     let mut s = sender(SendConfig {
         ack_timeout: 0,
@@ -856,6 +872,19 @@ fn mtu_can_be_learned_before_the_first_packet() {
     assert_eq!(pump(&mut s, T0).len(), 2);
     assert!(!s.set_mtu(256));
     assert!(s.set_mtu(512));
+    s.reset(SendConfig {
+        mtu: 256,
+        ..send_config()
+    });
+    s.post(T0, &work(SendOp::Write, 1_000, 1)).unwrap();
+    assert_eq!(pump(&mut s, T0).len(), 4);
+}
+
+#[test]
+fn the_longest_message_is_allowed() {
+    let mut s = sender(send_config());
+    s.post(T0, &work(SendOp::Write, MAX_MSG_LEN, 1)).unwrap();
+    assert_eq!(s.next_segment(T0).map(|d| d.len), Some(1_024));
 }
 
 #[test]
