@@ -128,7 +128,9 @@ impl Totals {
 }
 
 /// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
-pub(crate) const NAMES: [&CStr; 139] = [
+///
+/// ib_core puts them all into one netlink message of a page: it has room for no more than some 90.
+pub(crate) const NAMES: [&CStr; 75] = [
     c"connections",
     c"tx_packets",
     c"tx_bytes",
@@ -204,6 +206,10 @@ pub(crate) const NAMES: [&CStr; 139] = [
     c"plane7_tx_bytes",
     c"plane7_retransmits",
     c"plane7_rx_packets",
+];
+
+/// Names of the counters of paths, in the order in which [`Endpoint::path_counters`] fills them in.
+pub(crate) const PATH_NAMES: [&CStr; PATHS] = [
     c"path0_tx_packets",
     c"path1_tx_packets",
     c"path2_tx_packets",
@@ -272,7 +278,7 @@ pub(crate) const NAMES: [&CStr; 139] = [
 
 /// Counters before those of the drops, which those of the planes follow, four for each.
 const GENERAL: usize = 28;
-const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES + PATHS);
+const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
 
 impl Endpoint {
     /// Fills in the counters in the order of [`NAMES`]. Process context.
@@ -330,6 +336,12 @@ impl Endpoint {
         general.into_iter().for_each(&mut put);
         drops.for_each(&mut put);
         planes.for_each(&mut put);
-        t.path_packets.into_iter().for_each(&mut put);
+    }
+
+    /// Fills in the counters in the order of [`PATH_NAMES`]. Process context.
+    pub(crate) fn path_counters(&self, out: &mut [u64]) {
+        for (out, packets) in out.iter_mut().zip(self.totals().path_packets) {
+            *out = packets;
+        }
     }
 }

@@ -125,6 +125,7 @@ impl Operations for Device {
     // A device of several planes is up as long as one of them is.
     const REPORTS_PORT_EVENTS: bool = true;
     const COUNTERS: &'static [CounterDesc] = &counters::DESCS;
+    const DEVICE_COUNTERS: &'static [CounterDesc] = &counters::PATH_DESCS;
 
     fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
         let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
@@ -251,6 +252,10 @@ impl Operations for Device {
 
     fn counters(dev: &rdma::Device<Self>, values: &mut [u64]) {
         counters::fill(dev, values);
+    }
+
+    fn device_counters(dev: &rdma::Device<Self>, values: &mut [u64]) {
+        counters::fill_paths(dev, values);
     }
 
     fn fill_qp(qp: &rdma::Qp<Self>, attributes: &mut Attributes<'_>) -> Result {

@@ -147,8 +147,11 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// [`Device::report`]; otherwise ib_core does so when its network device does.
     const REPORTS_PORT_EVENTS: bool = false;
 
-    /// The counters of the port.
+    /// The counters of the port, for `rdma statistic show` and sysfs.
     const COUNTERS: &'static [CounterDesc];
+
+    /// The counters of the device, for sysfs.
+    const DEVICE_COUNTERS: &'static [CounterDesc];
 
     /// Says what the device can do.
     fn query_device(dev: &Device<Self>) -> Result<DeviceAttr>;
@@ -221,6 +224,9 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Fills the values of [`Self::COUNTERS`].
     fn counters(dev: &Device<Self>, values: &mut [u64]);
 
+    /// Fills the values of [`Self::DEVICE_COUNTERS`].
+    fn device_counters(dev: &Device<Self>, values: &mut [u64]);
+
     /// Adds the driver's attributes of a queue pair.
     fn fill_qp(_qp: &Qp<Self>, _attributes: &mut restrack::Attributes<'_>) -> Result {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
@@ -290,6 +296,7 @@ impl<T: Operations> VTable<T> {
         dereg_mr: Some(Self::dereg_mr),
 
         alloc_hw_port_stats: Some(Self::alloc_hw_port_stats),
+        alloc_hw_device_stats: Some(Self::alloc_hw_device_stats),
         get_hw_stats: Some(Self::get_hw_stats),
 
         fill_res_qp_entry: if T::HAS_FILL_QP {
@@ -878,8 +885,17 @@ impl<T: Operations> VTable<T> {
 
     /// # Safety
     ///
-    /// To be called by ib_core with a live device of `T` and counters of `alloc_hw_port_stats`,
-    /// whose lock it holds.
+    /// To be called by ib_core.
+    unsafe extern "C" fn alloc_hw_device_stats(
+        _dev: *mut bindings::ib_device,
+    ) -> *mut bindings::rdma_hw_stats {
+        CounterDesc::alloc(T::DEVICE_COUNTERS)
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live device of `T` and counters of `alloc_hw_port_stats`, or
+    /// for port 0 of `alloc_hw_device_stats`, whose lock it holds.
     unsafe extern "C" fn get_hw_stats(
         dev: *mut bindings::ib_device,
         stats: *mut bindings::rdma_hw_stats,
@@ -887,12 +903,16 @@ impl<T: Operations> VTable<T> {
         _index: c_int,
     ) -> c_int {
         from_result(|| {
-            Self::check_port(port)?;
             // SAFETY: By the requirements of this function.
             let dev = unsafe { Device::<T>::from_raw(dev) };
             // SAFETY: By the requirements of this function.
             let values = unsafe { stats::values(stats) }?;
-            T::counters(dev, values);
+            if port == 0 {
+                T::device_counters(dev, values);
+            } else {
+                Self::check_port(port)?;
+                T::counters(dev, values);
+            }
             Ok(c_int::try_from(values.len())?)
         })
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of a port, for `rdma statistic show` and sysfs.
+//! Counters of a port, for `rdma statistic show` and sysfs, and of a device, for sysfs.
 
 use kernel::{
     prelude::*,
