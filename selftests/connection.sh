@@ -30,19 +30,6 @@ test_idle_connection_ends() {
 	check_traffic
 }
 
-test_two_devices_of_one_host() {
-	hosts_up 2
-	defer "link_del ${DEV_B}x"
-	plane_new 2
-	link_new "$NS_B" "${DEV_B}x" p2 || fail "rdma link add"
-	wait_for "GIDs" has_gid "${DEV_B}x"
-	soak_bg -q 4 -d 4 -m 20000
-	"$MRVERBS" soak -q 2 -n 20 -m 20000 "$DEV_B" "${DEV_B}x" || fail "traffic within B"
-	soak_alive
-	[ "$(connections "$DEV_A")" = 1 ] || fail "$(connections "$DEV_A") connections at A"
-	soak_end
-}
-
 test_peer_restarts() {
 	local status=0
 
@@ -74,7 +61,6 @@ test_first_packets_lost() {
 ktap_run_all \
 	test_64_QPs_one_connection \
 	test_idle_connection_ends \
-	test_two_devices_of_one_host \
 	test_peer_restarts \
 	test_first_packets_lost
 ktap_exit

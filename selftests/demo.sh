@@ -60,8 +60,8 @@ for name in plane0_tx_packets plane1_tx_packets retransmits_gap retransmits_prob
 	retransmits_timeout; do
 	count[$name]=$(counter "$DEV_B" $name)
 done
-paths=$(rdma statistic show link "$DEV_B/1" | tr ' ' '\n' |
-	awk '/^path[0-9]+_tx_packets/ { name = $0; getline; print name, $0 }')
+paths=$(cd "/sys/class/infiniband/$DEV_B/hw_counters" && grep -H . path*_tx_packets |
+	sed 's/_tx_packets:/ /' | grep -v ' 0$' | sort -V)
 
 title "The same bytes, compared one by one"
 run "$MRVERBS" soak -q 8 -d 16 -n 100 -m 200000 "$DEV_A" "$DEV_B" || fail "bytes differ"
@@ -84,7 +84,7 @@ row "ib_write_bw, Gb/s" "$mr_write" "$write"
 row "packets sent, plane 0" "${count[plane0_tx_packets]}" ""
 row "packets sent, plane 1" "${count[plane1_tx_packets]}" ""
 [ -z "$paths" ] || while read -r name value; do
-	row "packets sent, ${name%_tx_packets}" "$value" ""
+	row "packets sent, $name" "$value" ""
 done <<<"$paths"
 row "retransmissions" $((count[retransmits_gap] + count[retransmits_probe] + \
 	count[retransmits_timeout])) ""

@@ -114,6 +114,8 @@ test_counters() {
 	[ "$(counter "$DEV_B" rx_packets)" -gt 0 ] || fail "rx_packets is 0"
 	[ "$(counter "$DEV_A" plane0_tx_packets)" -gt 0 ] || fail "plane0_tx_packets is 0"
 	[ "$(counter "$DEV_A" plane1_tx_packets)" -gt 0 ] || fail "plane1_tx_packets is 0"
+	[ "$(cat "/sys/class/infiniband/$DEV_A/hw_counters/path0_tx_packets")" -gt 0 ] ||
+		fail "path0_tx_packets is 0"
 }
 
 test_counters_agree_without_loss() {
