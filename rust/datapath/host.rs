@@ -214,7 +214,11 @@ impl Host {
         };
         let dev = {
             let planes = self.planes.lock();
-            planes.iter().find_map(|p| p.device(meta.ifindex))
+            planes
+                .iter()
+                .find_map(|p| p.device(meta.ifindex))
+                // A local packet came by the loopback device. Any will do for the way back.
+                .or_else(|| planes.iter().find_map(|p| p.any_device()))
         };
         // Whether it arrives is not worth knowing.
         let _ = dev.ok_or(ENODEV).and_then(|dev| {

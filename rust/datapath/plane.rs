@@ -114,6 +114,11 @@ impl Planes {
         Some(plane.ndev.clone())
     }
 
+    /// Returns the network device of some plane. Context as for [`Self::device`].
+    pub(super) fn any_device(&self) -> Option<NetDeviceRef> {
+        self.list.lock().first().map(|plane| plane.ndev.clone())
+    }
+
     /// Describes the planes for a connection from `local`, whose address family they get. Process
     /// context.
     ///
