@@ -605,7 +605,8 @@ fn waiting_for_ones_turn_is_not_silence() {
 #[test]
 fn patience_starts_with_work() {
     let mut s = sender(send_config());
-    let limit = Duration(8 * (4_096 << 14));
+    // That of one try.
+    let limit = Duration(4_096 << 14);
     let late = T0.after(Duration::from_millis(10_000));
     s.post(late, &work(SendOp::Write, 8, 1)).unwrap();
     assert_eq!(s.poll_timeout(), Some(late.after(limit)));
