@@ -282,6 +282,10 @@ impl Receive for Receiver {
 
     /// Softirq context; datagrams of one path come in order, and one at a time.
     fn receive(&self, skb: RxSkb, batch: &mut Touched) {
+        if skb.is_empty() {
+            // Has no segment.
+            self.host.drops.count_wire(WireError::TooShort);
+        }
         let meta = skb.meta();
         for segment in skb.segments() {
             match self.segment(&skb, &meta, segment, batch) {
