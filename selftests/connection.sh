@@ -50,6 +50,9 @@ test_peer_restarts() {
 test_first_packets_lost() {
 	hosts_up 2
 	modprobe -q sch_netem || skip "no netem"
+	# Neighbours are known: it is not ARP that is tested.
+	in_a ping -q -c 1 "$(addr4 2 0)" >/dev/null || fail "ping"
+	in_a ping -q -c 1 "$(addr4 2 1)" >/dev/null || fail "ping"
 	tc -n "$NS_A" qdisc replace dev p0 root netem loss 50%
 	tc -n "$NS_B" qdisc replace dev p0 root netem loss 50%
 	tc -n "$NS_A" qdisc replace dev p1 root netem loss 50%

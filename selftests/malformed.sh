@@ -27,7 +27,10 @@ counted_beside_traffic() {
 	sent=$(send_bad "${@:2}" "$mode" "$(addr4 2 0)") || exit
 	# shellcheck disable=SC2317
 	dropped_all() { [ $(($(all_drops "$DEV_B") - before)) -ge "$sent" ]; }
-	wait_for "$sent datagrams counted as dropped" dropped_all
+	(wait_for "$sent datagrams counted as dropped" dropped_all) || {
+		rdma statistic show link "$DEV_B/1" | grep -v ' 0 *$'
+		fail "$sent sent, $(($(all_drops "$DEV_B") - before)) dropped"
+	}
 	echo "$sent sent, $(($(all_drops "$DEV_B") - before)) dropped"
 	soak_alive
 	soak_end
