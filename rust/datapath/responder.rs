@@ -67,9 +67,6 @@ impl Qp {
         fields: &DataFields,
         source: &Source<'_>,
     ) -> Option<Nak> {
-        if !inner.recv.is_ready() {
-            return Some(Nak::not_ready(fields));
-        }
         let posted = self.receives_posted(inner, fields);
         let nak = match inner.recv.on_packet(fields, source.len(), posted) {
             Verdict::Discard => None,
