@@ -216,12 +216,12 @@ impl Operations for Device {
     }
 
     fn modify_qp(
-        _dev: &rdma::Device<Self>,
+        dev: &rdma::Device<Self>,
         qp: &rdma::Qp<Self>,
         attr: &QpAttr,
         mask: AttrMask,
     ) -> Result {
-        qp.modify(attr, mask)
+        qp.modify(dev, attr, mask)
     }
 
     fn query_qp(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) -> Result<QpQueried> {

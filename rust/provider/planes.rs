@@ -86,6 +86,11 @@ impl Planes {
         self.inner.lock().is_active()
     }
 
+    /// Returns the largest packet that every plane takes; [`None`] without planes.
+    pub(super) fn mtu(&self) -> Option<u32> {
+        self.inner.lock().list.iter().map(|plane| plane.mtu()).min()
+    }
+
     /// Returns whether any plane is up, if that has changed since it was last asked for.
     pub(super) fn take_change(&self) -> Option<bool> {
         let mut inner = self.inner.lock();

@@ -26,6 +26,12 @@ const GIDS: u16 = 255;
 /// Largest path MTU, however large packets the network takes.
 pub(super) const MAX_MTU: Mtu = Mtu::Mtu4096;
 
+/// Returns the largest path MTU whose packets fit every plane.
+pub(super) fn active_mtu(dev: &rdma::Device<Device>) -> Mtu {
+    let mtu = dev.planes.mtu().unwrap_or(0);
+    Mtu::fitting(mtu.saturating_sub(limits::HEADERS)).min(MAX_MTU)
+}
+
 /// Says in what state the port is: up if any plane is, in all else that of the primary plane.
 pub(super) fn query(dev: &rdma::Device<Device>) -> Result<PortAttr> {
     let ndev = dev.netdev();
@@ -36,7 +42,6 @@ pub(super) fn query(dev: &rdma::Device<Device>) -> Result<PortAttr> {
     } else {
         (PortState::Down, PhysicalState::Disabled)
     };
-    let mtu = ndev.as_ref().map_or(0, |ndev| ndev.mtu());
     let (active_width, active_speed) = dev.eth_speed().unwrap_or((
         // CAST: Small constants.
         bindings::ib_port_width_IB_WIDTH_1X as u8,
@@ -46,7 +51,7 @@ pub(super) fn query(dev: &rdma::Device<Device>) -> Result<PortAttr> {
         state,
         phys_state,
         max_mtu: MAX_MTU,
-        active_mtu: Mtu::fitting(mtu.saturating_sub(limits::HEADERS)).min(MAX_MTU),
+        active_mtu: active_mtu(dev),
         gid_tbl_len: GIDS,
         pkey_tbl_len: PKEYS,
         max_msg_sz: limits::MAX_MSG_SIZE,

@@ -254,8 +254,17 @@ fn is_reachable(address: &AddressVector) -> bool {
 impl Qp {
     /// Modifies the attributes in `mask`. Whether the state allows that is seen by the data path,
     /// where the state can be held still.
-    pub(super) fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result {
+    pub(super) fn modify(
+        &self,
+        dev: &rdma::Device<Device>,
+        attr: &QpAttr,
+        mask: AttrMask,
+    ) -> Result {
         check(attr, mask)?;
+        // Larger packets would not get through on some plane.
+        if mask.contains(AttrMask::PATH_MTU) && attr.path_mtu > port::active_mtu(dev) {
+            return Err(EINVAL);
+        }
         self.qp.modify(attr, mask)
     }
 
