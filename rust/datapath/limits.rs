@@ -47,8 +47,8 @@ pub(crate) const MAX_PLANES: usize = 8;
 /// payload can follow.
 pub(crate) const HEADERS: u32 = 40 + 8 + 64;
 
-/// Refused packets that a connection can hold at a time.
-pub(super) const NAKS: usize = 64;
+/// Refused packets that a connection can hold at a time, and requests that it can be processing.
+pub(super) const NAKS: usize = 256;
 
 /// How long a connection outlives its last queue pair, in nanoseconds: the peer may still send
 /// again what was acknowledged, if acknowledgements were lost.
