@@ -64,7 +64,7 @@ test_ipv6() {
 	b=$(gid6 "$DEV_B")
 	client_server "ibv_rc_pingpong over IPv6" \
 		ibv_rc_pingpong -d "$DEV_A" -g "$a" -c -s 50000 -n 50 -- \
-		ibv_rc_pingpong -d "$DEV_B" -g "$b" -c -s 50000 -n 50 "$(addr6 1 0)"
+		ibv_rc_pingpong -d "$DEV_B" -g "$b" -c -s 50000 -n 50 "$(addr4 1 0)"
 }
 
 test_small_netdev_mtu() {

@@ -186,6 +186,7 @@ test_planes_of_different_mtu() {
 	plane_new 1 1500
 	link_new "$NS_A" "$DEV_A" p1 || fail "rdma link add, plane 1"
 	link_new "$NS_B" "$DEV_B" p1 || fail "rdma link add, plane 1"
+	[ "$(info "$DEV_A" active_mtu)" = 1024 ] || fail "active_mtu $(info "$DEV_A" active_mtu)"
 	check_traffic
 	[ "$(tx_bytes "$NS_A" p1)" -gt 10000 ] || fail "nothing over the smaller plane"
 }
