@@ -28,7 +28,7 @@ counted_beside_traffic() {
 	# shellcheck disable=SC2317
 	dropped_all() { [ $(($(all_drops "$DEV_B") - before)) -ge "$sent" ]; }
 	(wait_for "$sent datagrams counted as dropped" dropped_all) || {
-		rdma statistic show link "$DEV_B/1" | grep -v ' 0 *$'
+		counters "$DEV_B"
 		fail "$sent sent, $(($(all_drops "$DEV_B") - before)) dropped"
 	}
 	echo "$sent sent, $(($(all_drops "$DEV_B") - before)) dropped"

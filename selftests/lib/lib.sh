@@ -257,6 +257,12 @@ counter() {
 		found { print; exit } $0 == name { found = 1 } END { if (!found) print 0 }'
 }
 
+# All counters that are not 0, in one line, for diagnosis
+counters() {
+	# shellcheck disable=SC2046
+	echo "$1:" $(rdma statistic show link "$1/1" | grep -v ' 0 *$' | grep -v '^link')
+}
+
 # Number of resources of a kind: res_count DEVICE qp|cq|mr|pd|ctx
 res_count() {
 	rdma res show "$1" | tr ' ' '\n' | awk -v name="$2" '
