@@ -245,6 +245,11 @@ bool metaroce_udp_checksum_ok(struct sk_buff *skb)
 	return !udp_lib_checksum_complete(skb);
 }
 
+bool metaroce_skb_is_local(const struct sk_buff *skb)
+{
+	return skb->ip_summed == CHECKSUM_PARTIAL;
+}
+
 u32 metaroce_skb_udp_gso_size(const struct sk_buff *skb)
 {
 	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;

@@ -46,6 +46,7 @@ struct sk_buff *metaroce_skb_recv_udp(struct sock *sk);
 
 /* Received packets. */
 bool metaroce_udp_checksum_ok(struct sk_buff *skb);
+bool metaroce_skb_is_local(const struct sk_buff *skb);
 u32 metaroce_skb_udp_gso_size(const struct sk_buff *skb);
 u32 metaroce_skb_pagelen(const struct sk_buff *skb);
 struct sk_buff *metaroce_skb_frag_list(const struct sk_buff *skb);

@@ -184,6 +184,15 @@ impl RxSkb {
         unsafe { bindings::metaroce_udp_checksum_ok(self.skb.as_ptr()) }
     }
 
+    /// Returns whether the packet was never on a link: it comes from this host over devices that
+    /// hand memory on, so that its checksum was never computed. TCP and SCTP trust such packets
+    /// for the same reason; whatever changes one on purpose (netem, say) computes the checksum
+    /// first.
+    pub fn is_local(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_skb_is_local(self.skb.as_ptr()) }
+    }
+
     /// Returns where the packet comes from. The same for all datagrams.
     pub fn meta(&self) -> Meta {
         // SAFETY: By the type invariant the headers are there, and they do not change: the UDP
