@@ -84,8 +84,12 @@ cache-clean: ## remove build roots, VM images and kernels of all versions
 
 .PHONY: check test style host-tests clippy-modules provider-check provider-test
 .PHONY: selftests selftests-build
-test: ## everything: build, check, selftests in the VM
+test: ## build, check, the quicker selftests in the VM
 	$(Q)tools/ci/test
+
+.PHONY: nightly
+nightly: ## as test, with every selftest
+	$(Q)TEST= tools/ci/test
 
 check: style host-tests ## format, lints and host tests: no root, no VM
 
