@@ -117,15 +117,12 @@ selftests: modules provider selftests-build ## selftests in the VM; TEST='name â
 
 ##@ Virtual machine
 
-.PHONY: vm demo bench debug-kernel
+.PHONY: vm demo debug-kernel
 vm: modules provider ## shell in a VM with module and provider; CMD='â€¦' runs a command
 	$(Q)tools/vm/run $(if $(CMD),'$(subst ','\'',$(CMD))')
 
 demo: modules provider selftests-build ## two hosts in a VM: what MetaRoCE does
 	$(Q)tools/vm/run selftests/demo.sh
-
-bench: modules provider selftests-build ## measure in a VM against rxe and TCP
-	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run 'tools/bench/run.sh $(BENCH)'
 
 debug-kernel: ## build the debug kernel (half an hour), for KERNEL=debug
 	$(Q)tools/vm/mkdebug
