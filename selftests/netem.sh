@@ -25,6 +25,7 @@ netem() {
 	local planes=$1 i ns
 
 	shift
+	neighbours_known "$planes"
 	for ((i = 0; i < planes; i++)); do
 		for ns in "$NS_A" "$NS_B"; do
 			tc -n "$ns" qdisc replace dev "p$i" root netem limit 10000 "$@" ||
@@ -125,6 +126,7 @@ test_long_link() {
 test_loss_in_one_direction_only() {
 	hosts_up 2
 	single_packets 2
+	neighbours_known 2
 	tc -n "$NS_B" qdisc replace dev p0 root netem limit 10000 loss 20%
 	tc -n "$NS_B" qdisc replace dev p1 root netem limit 10000 loss 20%
 	# Acknowledgements suffer, the data do not.
