@@ -74,6 +74,8 @@ pub struct SendWork {
     pub op: SendOp,
     /// Fence indicator (IBTA 1.4, 10.8.3.3): wait for all earlier Reads and atomics.
     pub fence: bool,
+    /// Wait until all earlier messages are done.
+    pub after_all: bool,
     /// Solicited event indicator.
     pub solicited: bool,
     /// Length of the local buffer list in bytes; ignored for atomics, whose length is 8.
@@ -130,6 +132,7 @@ pub struct SendMsg {
     pub(super) op: SendOp,
     pub(super) state: State,
     pub(super) fence: bool,
+    pub(super) after_all: bool,
     pub(super) solicited: bool,
 }
 

@@ -73,6 +73,7 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             op: work.op,
             state,
             fence: work.fence,
+            after_all: work.after_all,
             solicited: work.solicited,
         };
         if work.op != SendOp::Local {

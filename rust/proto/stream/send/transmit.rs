@@ -179,7 +179,7 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         if self.draining && !before(self.cursor, self.started) {
             return None;
         }
-        if msg.fence && self.reads != 0 {
+        if msg.fence && self.reads != 0 || msg.after_all && self.head != self.cursor {
             return None;
         }
         if msg.op.has_response() && self.reads >= self.cfg.max_rd_atomic {

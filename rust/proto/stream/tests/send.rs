@@ -761,6 +761,33 @@ fn local_operations_keep_their_place() {
 }
 
 #[test]
+fn a_local_operation_can_wait_for_all_before_it() {
+    let mut s = sender(send_config());
+    let invalidate = SendWork {
+        after_all: true,
+        ..work(SendOp::Local, 0, 3)
+    };
+    s.post(T0, &work(SendOp::Write, 8, 1)).unwrap();
+    s.post(T0, &work(SendOp::Send, 8, 2)).unwrap();
+    s.post(T0, &invalidate).unwrap();
+    s.post(T0, &work(SendOp::Send, 8, 4)).unwrap();
+    let sent = pump(&mut s, T0);
+    assert_eq!(sent.len(), 2, "what follows waits as well");
+    ack_all(&mut s, T0, &sent[1..]);
+    assert_eq!(s.next_local(), None, "the first is outstanding");
+    ack_all(&mut s, T0, &sent[..1]);
+    assert_eq!(s.next_local(), Some(3));
+    s.local_done(T0, Ok(()));
+    s.assert_invariants();
+    let sent = pump(&mut s, T0);
+    ack_all(&mut s, T0, &sent);
+    assert_eq!(completed(&mut s).len(), 4);
+    // With nothing before it, it need not wait.
+    s.post(T0, &invalidate).unwrap();
+    assert_eq!(s.next_local(), Some(3));
+}
+
+#[test]
 fn many_local_operations_between_messages() {
     let mut s = sender(send_config());
     let mut cookie = 0;
