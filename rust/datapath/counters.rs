@@ -130,7 +130,7 @@ impl Totals {
 /// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
 ///
 /// ib_core puts them all into one netlink message of a page: it has room for no more than some 90.
-pub(crate) const NAMES: [&CStr; 76] = [
+pub(crate) const NAMES: [&CStr; 75] = [
     c"connections",
     c"tx_packets",
     c"tx_bytes",
@@ -151,7 +151,6 @@ pub(crate) const NAMES: [&CStr; 76] = [
     c"rx_ce_marks",
     c"rx_aborted",
     c"rx_overruns",
-    c"rx_checksum_errors",
     c"probes_received",
     c"acks_sent",
     c"acks_received",
@@ -278,7 +277,7 @@ pub(crate) const PATH_NAMES: [&CStr; PATHS] = [
 ];
 
 /// Counters before those of the drops, which those of the planes follow, four for each.
-const GENERAL: usize = 29;
+const GENERAL: usize = 28;
 const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
 
 impl Endpoint {
@@ -309,7 +308,6 @@ impl Endpoint {
             t.rx.marks,
             t.rx.aborted,
             self.host().overruns(),
-            self.host().checksum_errors(),
             t.rx.probes,
             t.conn.acks_sent,
             t.conn.acks_received,

@@ -13,6 +13,7 @@ use super::{
     },
     host::Host,
     mr::MrTable,
+    mw::MwTable,
     plane::Planes,
 };
 use crate::{
@@ -48,6 +49,7 @@ struct Connections {
 pub(crate) struct Endpoint {
     host: Arc<Host>,
     mrs: MrTable,
+    mws: MwTable,
     pub(super) planes: Arc<Planes>,
     pub(super) counters: Counters,
     #[pin]
@@ -66,6 +68,7 @@ impl Endpoint {
         // Held for as long as it takes to open sockets there.
         let net = ndev.net().ok_or(ENODEV)?;
         let mrs = MrTable::new()?;
+        let mws = MwTable::new()?;
         let counters = Counters::new()?;
         let planes = Planes::new()?;
         planes.add(ndev)?;
@@ -76,6 +79,7 @@ impl Endpoint {
             pin_init!(Self {
                 host: own_host,
                 mrs,
+                mws,
                 planes: own_planes,
                 counters,
                 conns <- new_mutex!(Connections {
@@ -113,8 +117,13 @@ impl Endpoint {
     }
 
     /// Ends a registration, see [`MrTable::deregister`].
-    pub(crate) fn dereg_mr(&self, mr: &super::mr::Mr) {
-        self.mrs.deregister(mr);
+    pub(crate) fn dereg_mr(&self, mr: &super::mr::Mr) -> Result {
+        self.mrs.deregister(mr)
+    }
+
+    /// Returns the memory windows.
+    pub(crate) fn mws(&self) -> &MwTable {
+        &self.mws
     }
 
     /// Returns the connection to the endpoint that `address` names, a new one if there is none,

@@ -16,6 +16,9 @@ pub(crate) const MAX_CQ: u32 = 1 << 16;
 /// Most memory regions of a device.
 pub(crate) const MAX_MR: u32 = 1 << 20;
 
+/// Most memory windows of a device.
+pub(crate) const MAX_MW: u32 = 1 << 20;
+
 /// Most protection domains of a device.
 pub(crate) const MAX_PD: u32 = 1 << 16;
 

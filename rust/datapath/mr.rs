@@ -12,6 +12,7 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
+            Full,
             Relaxed, //
         },
         Arc, //
@@ -24,6 +25,8 @@ pub(crate) mod access {
     pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
     pub(crate) const REMOTE_READ: u32 = 1 << 2;
     pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
+    pub(crate) const MW_BIND: u32 = 1 << 4;
+    pub(crate) const ZERO_BASED: u32 = 1 << 5;
 }
 
 /// Why memory may not be used.
@@ -42,8 +45,11 @@ pub(crate) enum AccessError {
 /// Bits of a key that change each time its index is used again.
 const TAG_BITS: u32 = 8;
 
-/// Most memory regions of a device: what the index part of a key can tell apart.
-pub(crate) const MAX_MR: u32 = 1 << (32 - TAG_BITS);
+/// End of the index parts of memory regions' keys. Those above are for memory windows.
+pub(crate) const MAX_MR: u32 = 1 << (31 - TAG_BITS);
+
+/// In [`Mr::windows`]: the region is going, no window can be bound to it.
+const CLOSED: u32 = u32::MAX;
 
 /// A registered memory region.
 pub(crate) struct Mr {
@@ -55,6 +61,8 @@ pub(crate) struct Mr {
     len: u64,
     access: u32,
     umem: Umem,
+    /// Memory windows that are bound to the region, or [`CLOSED`].
+    windows: Atomic<u32>,
 }
 
 impl Mr {
@@ -64,7 +72,7 @@ impl Mr {
     }
 
     /// Checks that `len` bytes at `va` may be used with the rights `access` from domain `pd`.
-    fn check(&self, pd: u32, va: u64, len: u64, access: u32) -> Result<(), AccessError> {
+    pub(super) fn check(&self, pd: u32, va: u64, len: u64, access: u32) -> Result<(), AccessError> {
         if self.pd != pd {
             return Err(AccessError::Domain);
         }
@@ -84,6 +92,31 @@ impl Mr {
                 usize::try_from(offset).map_err(|_| AccessError::Bounds)
             }
             _ => Err(AccessError::Bounds),
+        }
+    }
+
+    /// Counts one more memory window bound to the region; false if the region is going.
+    pub(super) fn bound(&self) -> bool {
+        let mut n = self.windows.load(Relaxed);
+        while n < CLOSED - 1 {
+            match self.windows.cmpxchg(n, n + 1, Full) {
+                Ok(_) => return true,
+                Err(now) => n = now,
+            }
+        }
+        false
+    }
+
+    /// A window that was counted is not bound any more.
+    pub(super) fn unbound(&self) {
+        self.windows.fetch_sub(1, Full);
+    }
+
+    /// Returns how many memory windows are bound to the region.
+    pub(crate) fn windows(&self) -> u32 {
+        match self.windows.load(Relaxed) {
+            CLOSED => 0,
+            n => n,
         }
     }
 
@@ -128,6 +161,7 @@ impl MrTable {
                 len,
                 access,
                 umem,
+                windows: Atomic::new(0),
             },
             GFP_KERNEL,
         )?;
@@ -140,13 +174,17 @@ impl MrTable {
     }
 
     /// Takes a region out; when this returns nobody uses it any more. Process context, may sleep.
-    pub(crate) fn deregister(&self, mr: &Mr) {
+    ///
+    /// Errors: `EINVAL`, as verbs want it, while memory windows are bound to the region.
+    pub(crate) fn deregister(&self, mr: &Mr) -> Result {
+        mr.windows.cmpxchg(0, CLOSED, Full).map_err(|_| EINVAL)?;
         drop(self.table.remove(mr.key() >> TAG_BITS));
+        Ok(())
     }
 
     /// Returns the region with key `key`. The caller has bottom halves disabled, and drops what
     /// it gets before it enables them: that is what [`Self::deregister`] waits for.
-    fn lookup(&self, key: u32) -> Option<Arc<Mr>> {
+    pub(super) fn lookup(&self, key: u32) -> Option<Arc<Mr>> {
         self.table
             .lookup(key >> TAG_BITS)
             .filter(|mr| mr.key() == key && key != 0)

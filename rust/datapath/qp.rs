@@ -77,6 +77,9 @@ use proto::{
 /// Responses kept by a responder: twice the most that a peer may ask for at a time.
 const RESPONSES: usize = 2 * super::limits::MAX_RD_ATOMIC as usize;
 
+/// The next [`Qp::serial`].
+static SERIALS: Atomic<u64> = Atomic::new(1);
+
 /// What a queue pair is made of.
 pub(crate) struct QpInit {
     /// Number of the protection domain.
@@ -113,6 +116,8 @@ pub(crate) struct QpInner {
 #[pin_data]
 pub(crate) struct Qp {
     qpn: Atomic<u32>,
+    /// A number that no other queue pair had or will have, as the queue pair number may.
+    pub(super) serial: u64,
     pub(super) pd: u32,
     pub(super) signal_all: bool,
     pub(super) endpoint: Arc<Endpoint>,
@@ -171,6 +176,7 @@ impl Qp {
         let qp = Arc::pin_init(
             pin_init!(Self {
                 qpn: Atomic::new(0),
+                serial: SERIALS.fetch_add(1, Relaxed),
                 pd: init.pd,
                 signal_all: init.signal_all,
                 endpoint: endpoint.clone(),

@@ -61,10 +61,21 @@ impl From<AccessError> for BuildError {
 }
 
 impl Qp {
+    /// Takes work requests off the send queue while the stream has room for them, and carries out
+    /// those that send nothing if it is their turn.
+    pub(super) fn fetch(&self, inner: &mut Locked<'_>) {
+        loop {
+            self.fetch_posted(inner);
+            if !self.run_local(inner) {
+                return;
+            }
+        }
+    }
+
     /// Takes work requests off the send queue while the stream has room for them.
     ///
     /// Returns whether the queue is to be looked at again without a doorbell, as it is not empty.
-    pub(super) fn fetch(&self, inner: &mut Locked<'_>) -> bool {
+    fn fetch_posted(&self, inner: &mut Locked<'_>) -> bool {
         loop {
             if inner.state != QpState::ReadyToSend {
                 return false;
@@ -112,10 +123,14 @@ impl Qp {
         let Some(wr) = SendWr::parse(entry) else {
             return (work, Some(WcStatus::LocalQpOperation));
         };
-        let Some(op) = stream_op(wr.op) else {
-            return (work, Some(WcStatus::LocalQpOperation));
-        };
+        let op = stream_op(wr.op);
         work.op = op;
+        if op == stream::SendOp::Local {
+            work.fence = wr.fence();
+            // IBTA 1.4, 10.6.5.1: what uses the key has been carried out.
+            work.after_all = wr.op == SendOp::LocalInv;
+            return (work, None);
+        }
         work.fence = wr.fence();
         work.solicited = wr.solicited();
         work.va = wr.remote_addr;
@@ -345,9 +360,9 @@ impl Source<'_> {
     }
 }
 
-/// What the stream calls an operation; [`None`] for those that this provider does not have.
-fn stream_op(op: SendOp) -> Option<stream::SendOp> {
-    Some(match op {
+/// What the stream calls an operation.
+fn stream_op(op: SendOp) -> stream::SendOp {
+    match op {
         SendOp::Write => stream::SendOp::Write,
         SendOp::WriteImm => stream::SendOp::WriteImm,
         SendOp::Send => stream::SendOp::Send,
@@ -356,6 +371,6 @@ fn stream_op(op: SendOp) -> Option<stream::SendOp> {
         SendOp::Read => stream::SendOp::Read,
         SendOp::CmpSwap => stream::SendOp::CmpSwap,
         SendOp::FetchAdd => stream::SendOp::FetchAdd,
-        SendOp::LocalInv | SendOp::BindMw => return None,
-    })
+        SendOp::LocalInv | SendOp::BindMw => stream::SendOp::Local,
+    }
 }

@@ -13,6 +13,10 @@ use super::{
         access,
         AccessError, //
     },
+    mw::{
+        MwTable,
+        Remote, //
+    },
     qp::{
         Locked,
         Qp, //
@@ -71,9 +75,10 @@ impl Qp {
         let nak = match inner.recv.on_packet(fields, source.len(), posted) {
             Verdict::Discard => None,
             Verdict::Refuse(why) => inner.recv.refuse(fields, why),
-            // There is nothing yet that could be invalidated: memory windows and fast registration
-            // are what has such keys.
-            Verdict::Place(_) if fields.opcode == Opcode::SendInv => {
+            // The key must be valid now, as it must be when the message's turn comes.
+            Verdict::Place(_)
+                if fields.opcode == Opcode::SendInv && !self.may_invalidate(fields.rkey) =>
+            {
                 inner.recv.refuse(fields, Refusal::InvalidRequest)
             }
             Verdict::Place(target) => match self.place(inner, target, source) {
@@ -129,9 +134,9 @@ impl Qp {
             Target::Memory(range) if range.len == 0 => Ok(()),
             Target::ReadFrom(range) if range.len == 0 => Ok(()),
             Target::Memory(range) => {
-                let mr = self.remote(&range, access::REMOTE_WRITE)?;
+                let memory = self.remote(&range, access::REMOTE_WRITE)?;
                 source
-                    .copy(0, &mr, range.va, range.len)
+                    .copy(0, &memory.mr, memory.va, range.len)
                     .map_err(|_| Refusal::RemoteAccess)
             }
             Target::ReadFrom(range) => self.remote(&range, access::REMOTE_READ).map(|_| ()),
@@ -152,15 +157,18 @@ impl Qp {
     }
 
     /// Looks up memory that the peer names.
-    fn remote(
-        &self,
-        range: &MemoryRange,
-        rights: u32,
-    ) -> Result<kernel::sync::Arc<super::mr::Mr>, Refusal> {
-        self.endpoint
-            .mrs()
-            .get(self.pd, range.rkey, range.va, range.len.into(), rights)
-            .map_err(|_| Refusal::RemoteAccess)
+    fn remote(&self, range: &MemoryRange, rights: u32) -> Result<Remote, Refusal> {
+        let (va, len) = (range.va, u64::from(range.len));
+        let found = if MwTable::owns(range.rkey) {
+            let owner = (self.pd, self.serial);
+            let mws = self.endpoint.mws();
+            mws.get(owner, range.rkey, va, len, rights)
+        } else {
+            let mrs = self.endpoint.mrs();
+            mrs.get(self.pd, range.rkey, va, len, rights)
+                .map(|mr| Remote { mr, va })
+        };
+        found.map_err(|_| Refusal::RemoteAccess)
     }
 
     /// Copies data to `offset` of a local scatter list.
@@ -227,9 +235,9 @@ impl Qp {
         compare_add: u64,
         swap: u64,
     ) -> Result<u64, Refusal> {
-        let mr = self.remote(target, access::REMOTE_ATOMIC)?;
+        let Remote { mr, va } = self.remote(target, access::REMOTE_ATOMIC)?;
         let at = mr
-            .offset_of(target.va, target.len.into())
+            .offset_of(va, target.len.into())
             .map_err(|_| Refusal::RemoteAccess)?;
         match opcode {
             Opcode::CmpSwap => mr.memory().compare_exchange(at, compare_add, swap),
@@ -239,6 +247,13 @@ impl Qp {
     }
 
     fn complete_receive(&self, inner: &mut Locked<'_>, received: &Received) {
+        if received.opcode == Opcode::SendInv && !self.invalidate(received.invalidate) {
+            // Invalidated otherwise since the message came. Its sender thinks it done; there is
+            // only the receive left to fail.
+            self.fail_receive(inner, received.rsn, WcStatus::RemoteInvalidRequest);
+            self.fail_with(inner, QpEvent::AccessError);
+            return;
+        }
         let index = inner.recv_index(received.rsn);
         let wr_id = inner
             .rq
@@ -310,10 +325,10 @@ impl Qp {
         if source.len == 0 {
             return Ok(());
         }
-        let mr = self
+        let memory = self
             .remote(source, access::REMOTE_READ)
             .map_err(|_| BuildError::Protection)?;
-        push_memory(&mr, source.va, source.len, burst, sum)
+        push_memory(&memory.mr, memory.va, source.len, burst, sum)
     }
 
     /// The memory that a response reads is not accessible any more.

@@ -6,11 +6,14 @@
 //! only the copy is looked at, so nothing that user space does to the ring afterwards can change
 //! what was checked.
 
-use super::bytes::{
-    u16_at,
-    u32_at,
-    u64_at,
-    u8_at, //
+use super::{
+    bytes::{
+        u16_at,
+        u32_at,
+        u64_at,
+        u8_at, //
+    },
+    mw::Bind,
 };
 
 /// Bytes in front of the scatter/gather list or inline data of a send work request.
@@ -147,12 +150,15 @@ pub(crate) struct SendWr {
     flags: u8,
     num_sge: u16,
     inline_len: u32,
-    /// Immediate as it goes on the wire (big endian in memory), or the rkey to invalidate.
+    /// Immediate as it goes on the wire (big endian in memory), the rkey to invalidate, or the one
+    /// that a memory window gets.
     pub(crate) imm: u32,
     pub(crate) rkey: u32,
     pub(crate) remote_addr: u64,
     pub(crate) compare_add: u64,
     pub(crate) swap: u64,
+    lkey: u32,
+    access: u32,
 }
 
 impl SendWr {
@@ -169,6 +175,8 @@ impl SendWr {
             remote_addr: u64_at(b, 24)?,
             compare_add: u64_at(b, 32)?,
             swap: u64_at(b, 40)?,
+            lkey: u32_at(b, 48)?,
+            access: u32_at(b, 52)?,
         };
         (wr.flags & !0xf == 0 && wr.payload(b).is_some()).then_some(wr)
     }
@@ -188,6 +196,18 @@ impl SendWr {
         } else {
             let n = usize::from(self.num_sge).checked_mul(SGE_SIZE)?;
             Some(Payload::List(SgList(rest.get(..n)?)))
+        }
+    }
+
+    /// What a bind work request asks for.
+    pub(crate) const fn bind(&self) -> Bind {
+        Bind {
+            old_rkey: self.rkey,
+            rkey: self.imm,
+            lkey: self.lkey,
+            addr: self.remote_addr,
+            len: self.compare_add,
+            access: self.access,
         }
     }
 

@@ -6,6 +6,7 @@ use super::{
     counters,
     cq,
     mr,
+    mw,
     pd,
     planes::Planes,
     port,
@@ -35,6 +36,7 @@ use crate::{
             CqInit,
             MrInit,
             MrKeys,
+            MwType,
             QpCreated,
             QpInit,
             QpQueried, //
@@ -119,6 +121,7 @@ impl Operations for Device {
     type Cq = cq::Cq;
     type Qp = qp::Qp;
     type Mr = mr::Mr;
+    type Mw = mw::Mw;
 
     const DRIVER_ID: u32 = bindings::METAROCE_DRIVER_ID;
     const UVERBS_ABI_VERSION: u32 = bindings::METAROCE_ABI_VERSION;
@@ -130,6 +133,8 @@ impl Operations for Device {
     fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
         let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SYS_IMAGE_GUID
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT;
         Ok(DeviceAttr {
             fw_ver: 0,
@@ -150,6 +155,7 @@ impl Operations for Device {
             max_cq: limits::MAX_CQ,
             max_cqe: limits::MAX_CQE,
             max_mr: limits::MAX_MR,
+            max_mw: limits::MAX_MW,
             max_pd: limits::MAX_PD,
             max_qp_rd_atom: limits::MAX_RD_ATOMIC.into(),
             max_res_rd_atom: u32::from(limits::MAX_RD_ATOMIC) * limits::MAX_QP,
@@ -246,8 +252,21 @@ impl Operations for Device {
         mr::register(dev, pd, init, udata)
     }
 
-    fn dereg_mr(dev: &rdma::Device<Self>, mr: &rdma::Mr<Self>) {
-        mr.deregister(dev);
+    fn dereg_mr(dev: &rdma::Device<Self>, mr: &rdma::Mr<Self>) -> Result {
+        mr.deregister(dev)
+    }
+
+    fn alloc_mw(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        mw_type: MwType,
+        udata: UserData<'_, Self>,
+    ) -> Result<(Self::Mw, u32)> {
+        mw::alloc(dev, pd, mw_type, udata)
+    }
+
+    fn dealloc_mw(dev: &rdma::Device<Self>, mw: &rdma::Mw<Self>) {
+        mw.dealloc(dev);
     }
 
     fn counters(dev: &rdma::Device<Self>, values: &mut [u64]) {
@@ -256,6 +275,10 @@ impl Operations for Device {
 
     fn device_counters(dev: &rdma::Device<Self>, values: &mut [u64]) {
         counters::fill_paths(dev, values);
+    }
+
+    fn fill_mr(mr: &rdma::Mr<Self>, attributes: &mut Attributes<'_>) -> Result {
+        restrack::fill_mr(mr, attributes)
     }
 
     fn fill_qp(qp: &rdma::Qp<Self>, attributes: &mut Attributes<'_>) -> Result {

@@ -10,6 +10,7 @@ mod cq;
 mod device;
 mod link;
 mod mr;
+mod mw;
 mod pd;
 mod planes;
 mod port;

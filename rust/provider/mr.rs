@@ -33,7 +33,8 @@ use kernel::{
 const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
-    | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
+    | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
+    | bindings::ib_access_flags_IB_ACCESS_MW_BIND;
 
 /// Wishes that a device may ignore.
 const OPTIONAL: u32 = bindings::ib_access_flags_IB_ACCESS_OPTIONAL;
@@ -78,8 +79,13 @@ pub(super) fn register(
 }
 
 impl Mr {
-    /// Makes the region's keys invalid.
-    pub(super) fn deregister(&self, dev: &rdma::Device<Device>) {
-        dev.endpoint.dereg_mr(&self.mr);
+    /// Makes the region's keys invalid, unless memory windows are bound to it.
+    pub(super) fn deregister(&self, dev: &rdma::Device<Device>) -> Result {
+        dev.endpoint.dereg_mr(&self.mr)
+    }
+
+    /// Returns how many memory windows are bound to the region.
+    pub(super) fn windows(&self) -> u32 {
+        self.mr.windows()
     }
 }

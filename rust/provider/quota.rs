@@ -20,6 +20,7 @@ pub(super) enum Kind {
     Cq,
     Qp,
     Mr,
+    Mw,
 }
 
 /// Numbers of objects that exist.
@@ -28,6 +29,7 @@ pub(super) struct Quotas {
     cq: Count,
     qp: Count,
     mr: Count,
+    mw: Count,
 }
 
 struct Count(Atomic<u32>);
@@ -44,6 +46,7 @@ impl Quotas {
             Kind::Cq => (&self.cq.0, limits::MAX_CQ),
             Kind::Qp => (&self.qp.0, limits::MAX_QP),
             Kind::Mr => (&self.mr.0, limits::MAX_MR),
+            Kind::Mw => (&self.mw.0, limits::MAX_MW),
         }
     }
 }

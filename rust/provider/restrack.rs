@@ -9,6 +9,11 @@ use crate::rdma::{
 };
 use kernel::prelude::*;
 
+/// Adds the attributes of a memory region.
+pub(super) fn fill_mr(mr: &rdma::Mr<Device>, attributes: &mut Attributes<'_>) -> Result {
+    attributes.put_u32(c"windows", mr.windows())
+}
+
 /// Adds the attributes of a queue pair.
 pub(super) fn fill_qp(qp: &rdma::Qp<Device>, attributes: &mut Attributes<'_>) -> Result {
     let queried = qp.query();

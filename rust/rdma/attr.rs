@@ -39,6 +39,7 @@ pub struct DeviceAttr {
     pub max_cq: u32,
     pub max_cqe: u32,
     pub max_mr: u32,
+    pub max_mw: u32,
     pub max_pd: u32,
     pub max_qp_rd_atom: u32,
     pub max_res_rd_atom: u32,
@@ -71,6 +72,7 @@ impl DeviceAttr {
         attr.max_cq = self.max_cq;
         attr.max_cqe = self.max_cqe;
         attr.max_mr = self.max_mr;
+        attr.max_mw = self.max_mw;
         attr.max_pd = self.max_pd;
         attr.max_qp_rd_atom = self.max_qp_rd_atom;
         attr.max_res_rd_atom = self.max_res_rd_atom;

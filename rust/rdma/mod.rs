@@ -33,6 +33,7 @@ pub use self::{
     object::{
         Cq,
         Mr,
+        Mw,
         Object,
         Pd,
         Qp,

@@ -53,6 +53,9 @@ pub type Qp<T> = Object<bindings::ib_qp, Reporting<bindings::ib_qp, <T as Operat
 /// A memory region.
 pub type Mr<T> = Object<bindings::ib_mr, <T as Operations>::Mr>;
 
+/// A memory window.
+pub type Mw<T> = Object<bindings::ib_mw, <T as Operations>::Mw>;
+
 impl<R, D> Object<R, D> {
     /// Size to allocate for ib_core's `size_…`.
     pub(super) const SIZE: usize = {

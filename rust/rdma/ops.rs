@@ -28,6 +28,7 @@ use super::{
         Cq,
         Mappable,
         Mr,
+        Mw,
         Object,
         Pd,
         Qp,
@@ -116,6 +117,15 @@ pub struct MrKeys {
     pub rkey: u32,
 }
 
+/// A type of memory windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MwType {
+    /// Bound by a verb.
+    One,
+    /// Bound and invalidated by work requests.
+    Two,
+}
+
 /// A driver: its data, and what ib_core asks of it.
 ///
 /// All operations but those that say otherwise may sleep. Operations on the same object are
@@ -136,6 +146,8 @@ pub trait Operations: Sized + Send + Sync + 'static {
     type Qp: Send + Sync;
     /// The driver's part of a memory region.
     type Mr: Send + Sync;
+    /// The driver's part of a memory window.
+    type Mw: Send + Sync;
 
     /// Number of the driver, the same as in its user-space part.
     const DRIVER_ID: u32;
@@ -218,14 +230,30 @@ pub trait Operations: Sized + Send + Sync + 'static {
         udata: UserData<'_, Self>,
     ) -> Result<(Self::Mr, MrKeys)>;
 
-    /// Ends the use of a memory region, which is dropped after this.
-    fn dereg_mr(dev: &Device<Self>, mr: &Mr<Self>);
+    /// Ends the use of a memory region, which is dropped after this, unless it fails.
+    fn dereg_mr(dev: &Device<Self>, mr: &Mr<Self>) -> Result;
+
+    /// Makes a memory window; returns its key, too.
+    fn alloc_mw(
+        dev: &Device<Self>,
+        pd: &Pd<Self>,
+        mw_type: MwType,
+        udata: UserData<'_, Self>,
+    ) -> Result<(Self::Mw, u32)>;
+
+    /// Ends the use of a memory window, which is dropped after this.
+    fn dealloc_mw(dev: &Device<Self>, mw: &Mw<Self>);
 
     /// Fills the values of [`Self::COUNTERS`].
     fn counters(dev: &Device<Self>, values: &mut [u64]);
 
     /// Fills the values of [`Self::DEVICE_COUNTERS`].
     fn device_counters(dev: &Device<Self>, values: &mut [u64]);
+
+    /// Adds the driver's attributes of a memory region.
+    fn fill_mr(_mr: &Mr<Self>, _attributes: &mut restrack::Attributes<'_>) -> Result {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
 
     /// Adds the driver's attributes of a queue pair.
     fn fill_qp(_qp: &Qp<Self>, _attributes: &mut restrack::Attributes<'_>) -> Result {
@@ -295,10 +323,19 @@ impl<T: Operations> VTable<T> {
         reg_user_mr: Some(Self::reg_user_mr),
         dereg_mr: Some(Self::dereg_mr),
 
+        alloc_mw: Some(Self::alloc_mw),
+        dealloc_mw: Some(Self::dealloc_mw),
+        size_ib_mw: Mw::<T>::SIZE,
+
         alloc_hw_port_stats: Some(Self::alloc_hw_port_stats),
         alloc_hw_device_stats: Some(Self::alloc_hw_device_stats),
         get_hw_stats: Some(Self::get_hw_stats),
 
+        fill_res_mr_entry: if T::HAS_FILL_MR {
+            Some(Self::fill_res_mr_entry)
+        } else {
+            None
+        },
         fill_res_qp_entry: if T::HAS_FILL_QP {
             Some(Self::fill_res_qp_entry)
         } else {
@@ -868,9 +905,58 @@ impl<T: Operations> VTable<T> {
             let dev = unsafe { Device::<T>::from_raw((*mr).device) };
             // SAFETY: The region is one that `reg_user_mr` made, there is no other way.
             let mr = unsafe { KBox::from_raw(mr.cast::<Mr<T>>()) };
-            T::dereg_mr(dev, &mr);
+            if let Err(e) = T::dereg_mr(dev, &mr) {
+                // It lives on.
+                let _ = KBox::into_raw(mr);
+                return Err(e);
+            }
             Ok(0)
         })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a new window of `size_ib_mw` bytes.
+    unsafe extern "C" fn alloc_mw(
+        mw: *mut bindings::ib_mw,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let udata = unsafe { Self::user(udata) }?;
+            // SAFETY: ib_core sets device, domain and type before.
+            let (dev, pd, mw_type) = unsafe {
+                (
+                    Device::<T>::from_raw((*mw).device),
+                    Pd::<T>::from_raw((*mw).pd),
+                    (*mw).type_,
+                )
+            };
+            let mw_type = match mw_type {
+                bindings::ib_mw_type_IB_MW_TYPE_1 => MwType::One,
+                bindings::ib_mw_type_IB_MW_TYPE_2 => MwType::Two,
+                _ => return Err(EINVAL),
+            };
+            let (data, rkey) = T::alloc_mw(dev, pd, mw_type, udata)?;
+            // SAFETY: By the requirements of this function.
+            unsafe {
+                (*mw).rkey = rkey;
+                Mw::<T>::init(mw, data);
+            }
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a window that nobody uses any more.
+    unsafe extern "C" fn dealloc_mw(mw: *mut bindings::ib_mw) -> c_int {
+        // SAFETY: By the requirements of this function.
+        let (dev, this) = unsafe { (Device::<T>::from_raw((*mw).device), Mw::<T>::from_raw(mw)) };
+        T::dealloc_mw(dev, this);
+        // SAFETY: By the requirements of this function.
+        unsafe { Mw::<T>::deinit(mw) };
+        0
     }
 
     /// # Safety
@@ -914,6 +1000,22 @@ impl<T: Operations> VTable<T> {
                 T::counters(dev, values);
             }
             Ok(c_int::try_from(values.len())?)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live region of `T` and a message that it is building.
+    unsafe extern "C" fn fill_res_mr_entry(
+        msg: *mut bindings::sk_buff,
+        mr: *mut bindings::ib_mr,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let mr = unsafe { Mr::<T>::from_raw(mr) };
+            // SAFETY: By the requirements of this function.
+            unsafe { restrack::Attributes::nest(msg, |attributes| T::fill_mr(mr, attributes)) }
+                .map(|()| 0)
         })
     }
 

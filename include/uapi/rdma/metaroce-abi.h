@@ -88,12 +88,14 @@ struct metaroce_send_wqe {
 	__u8 flags;		/* enum metaroce_send_flags */
 	__u16 num_sge;
 	__u32 inline_len;
-	__u32 imm_data;		/* be32 immediate, or rkey to invalidate (host order) */
-	__u32 rkey;
-	__aligned_u64 remote_addr;
-	__aligned_u64 compare_add;
+	__u32 imm_data;		/* be32 immediate; rkey to invalidate, new rkey (host order) */
+	__u32 rkey;		/* of remote memory; bind: the window's so far */
+	__aligned_u64 remote_addr;	/* bind: where in the region */
+	__aligned_u64 compare_add;	/* bind: length */
 	__aligned_u64 swap;
-	__u32 reserved[4];
+	__u32 bind_lkey;	/* bind: of the region; 0 with length 0 */
+	__u32 bind_access;	/* bind: enum ib_uverbs_access_flags */
+	__u32 reserved[2];
 };
 
 #define METAROCE_SEND_WQE_SIZE	64

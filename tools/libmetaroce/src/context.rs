@@ -5,7 +5,7 @@
 use crate::abi::{GetContext, GetContextResp};
 use crate::bindings as c;
 use crate::errno::Errno;
-use crate::{cq, mr, pd, qp};
+use crate::{cq, mr, mw, pd, qp};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr;
@@ -23,9 +23,12 @@ struct Context {
 static OPS: c::verbs_context_ops = {
     // SAFETY: All members are optional functions, for which zero is `None`.
     let mut ops: c::verbs_context_ops = unsafe { core::mem::zeroed() };
+    ops.alloc_mw = Some(mw::alloc_mw);
     ops.alloc_pd = Some(pd::alloc_pd);
+    ops.bind_mw = Some(mw::bind_mw);
     ops.create_cq = Some(cq::create_cq);
     ops.create_qp = Some(qp::create_qp);
+    ops.dealloc_mw = Some(mw::dealloc_mw);
     ops.dealloc_pd = Some(pd::dealloc_pd);
     ops.dereg_mr = Some(mr::dereg_mr);
     ops.destroy_cq = Some(cq::destroy_cq);

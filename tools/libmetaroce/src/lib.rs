@@ -11,7 +11,7 @@
 //! * [`bindings`]: generated from rdma-core's and the module's headers.
 //! * [`abi`], [`errno`], [`object`], [`mapping`]: what wraps the bindings.
 //! * [`send`], [`recv`], [`completion`]: the queues, with their slots' encoding.
-//! * [`cq`], [`qp`], [`pd`], [`mr`], [`context`]: the verbs, one object a file.
+//! * [`cq`], [`qp`], [`pd`], [`mr`], [`mw`], [`context`]: the verbs, one object a file.
 //! * [`driver`]: registration with libibverbs.
 //!
 //! # Panics
@@ -31,6 +31,7 @@ mod driver;
 mod errno;
 mod mapping;
 mod mr;
+mod mw;
 mod object;
 mod pd;
 mod qp;

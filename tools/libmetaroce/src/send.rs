@@ -42,9 +42,11 @@ impl SendQueue {
     ///
     /// # Safety
     ///
-    /// The scatter list of `wr` is readable, and, if the data is sent inline, the data too.
+    /// The scatter list of `wr` is readable, and, if the data is sent inline, the data too; the
+    /// objects that it names are live.
     pub(crate) unsafe fn post(&mut self, wr: &c::ibv_send_wr) -> Result<(), Errno> {
-        let mut wqe = header(wr)?;
+        // SAFETY: By this function's contract.
+        let mut wqe = unsafe { header(wr) }?;
         // SAFETY: By this function's contract.
         let sges = unsafe { scatter_list(wr.sg_list, wr.num_sge, self.limits.max_sge) }?;
         if self.limits.signal_all {
@@ -126,14 +128,19 @@ pub(crate) unsafe fn scatter_list<'a>(
 }
 
 /// Makes the header of a slot, all but what the data decides.
-fn header(wr: &c::ibv_send_wr) -> Result<SendWqe, Errno> {
+///
+/// # Safety
+///
+/// The objects that `wr` names are live.
+unsafe fn header(wr: &c::ibv_send_wr) -> Result<SendWqe, Errno> {
     let mut wqe = SendWqe {
         wr_id: wr.wr_id,
         ..Default::default()
     };
 
-    // SAFETY: All members of these unions are integers (and a pointer that is not read): any bits
-    // are a value, and the opcode says which member the application has filled in.
+    // SAFETY: All members of these unions are integers and pointers: any bits are a value, and the
+    // opcode says which member the application has filled in. Pointers are followed by this
+    // function's contract.
     unsafe {
         let imm_data = wr.__bindgen_anon_1.imm_data;
         let invalidate_rkey = wr.__bindgen_anon_1.invalidate_rkey;
@@ -181,7 +188,17 @@ fn header(wr: &c::ibv_send_wr) -> Result<SendWqe, Errno> {
                 wqe.imm_data = invalidate_rkey;
                 c::METAROCE_OP_LOCAL_INV
             }
-            // Binding a memory window has no encoding yet, nor have windows.
+            c::IBV_WR_BIND_MW => {
+                let bind = wr.__bindgen_anon_2.bind_mw;
+                let window = bind.mw.as_ref().ok_or(Errno::EINVAL)?;
+                wqe.rkey = window.rkey;
+                wqe.imm_data = bind.rkey;
+                wqe.remote_addr = bind.bind_info.addr;
+                wqe.compare_add = bind.bind_info.length;
+                wqe.bind_lkey = bind.bind_info.mr.as_ref().map_or(0, |mr| mr.lkey);
+                wqe.bind_access = bind.bind_info.mw_access_flags;
+                c::METAROCE_OP_BIND_MW
+            }
             _ => return Err(Errno::EINVAL),
         };
         wqe.opcode = opcode as u8;
