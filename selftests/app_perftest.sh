@@ -5,7 +5,7 @@
 # kernel.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib/lib.sh"
-require ib_send_bw ib_write_bw ib_read_bw ib_send_lat
+require ib_send_bw ib_write_bw ib_read_bw ib_send_lat ib_atomic_bw ib_atomic_lat
 
 # perf PROGRAM OPTION...
 perf() {
@@ -78,6 +78,17 @@ test_ib_read_lat() {
 	perf ib_read_lat -e -n 200 -s 4096
 }
 
+test_ib_atomic_bw() {
+	hosts_up 2
+	perf ib_atomic_bw -e -n 1000
+	perf ib_atomic_bw -e -n 1000 -A CMP_AND_SWAP
+}
+
+test_ib_atomic_lat() {
+	hosts_up 2
+	perf ib_atomic_lat -e -n 200
+}
+
 ktap_run_all \
 	test_ib_send_bw \
 	test_ib_send_bw_of_all_sizes \
@@ -90,5 +101,7 @@ ktap_run_all \
 	test_ib_read_bw_of_all_sizes \
 	test_ib_send_lat \
 	test_ib_write_lat \
-	test_ib_read_lat
+	test_ib_read_lat \
+	test_ib_atomic_bw \
+	test_ib_atomic_lat
 ktap_exit

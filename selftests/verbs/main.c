@@ -68,6 +68,8 @@ static void add_all(void)
 	tests_mr();
 	tests_many();
 	tests_abuse();
+	tests_atomic();
+	tests_mw();
 }
 
 static bool selected(const struct test *test, const char *part, char **groups, int n)

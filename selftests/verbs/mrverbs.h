@@ -240,6 +240,8 @@ void tests_cq(void);
 void tests_mr(void);
 void tests_many(void);
 void tests_abuse(void);
+void tests_atomic(void);
+void tests_mw(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);
