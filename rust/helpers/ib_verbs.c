@@ -2,6 +2,7 @@
 
 #include <linux/etherdevice.h>
 #include <linux/mm.h>
+#include <linux/net.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 #include <net/addrconf.h>
@@ -145,6 +146,18 @@ int metaroce_map_shared(struct vm_area_struct *vma, void *addr, size_t size)
 void *metaroce_page_address(struct page *page)
 {
 	return page_address(page);
+}
+
+/* The page at @addr of the kernel's linear mapping, NULL elsewhere. */
+struct page *metaroce_linear_page(unsigned long addr)
+{
+	return virt_addr_valid((void *)addr) ? virt_to_page((void *)addr) : NULL;
+}
+
+/* As for sendpage: slab pages have no reference counts of their own. */
+bool metaroce_page_is_shareable(struct page *page)
+{
+	return sendpage_ok(page);
 }
 
 void metaroce_flush_ib_wq(void)

@@ -13,7 +13,10 @@ use super::{
     route::Route,
 };
 use crate::{
-    rdma::umem::Umem,
+    rdma::umem::{
+        Fragment,
+        Umem, //
+    },
     sync::lock_bh::BhDisabled, //
 };
 use core::ptr::{
@@ -188,10 +191,20 @@ impl TxBurst {
 
     /// Adds a copy of at most [`BLOCK`] bytes, and returns where it is.
     fn push_piece(&mut self, bytes: &[u8]) -> Result<*mut u8> {
-        self.check(bytes.len())?;
+        // SAFETY: The pointer and the length are those of a slice.
+        unsafe { self.push_copy(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// As [`Self::push_piece`], of bytes that others may change at the same time.
+    ///
+    /// # Safety
+    ///
+    /// `from` must be valid for reads of `size` bytes, at most [`BLOCK`].
+    unsafe fn push_copy(&mut self, from: *const u8, size: usize) -> Result<*mut u8> {
+        self.check(size)?;
         let skb = self.skb.as_ptr();
         // CAST: At most `BLOCK`; so for all below.
-        let len = bytes.len() as u32;
+        let len = size as u32;
         // SAFETY: By the type invariant.
         let linear = unsafe {
             bindings::metaroce_skb_nr_frags(skb) == 0 && bindings::metaroce_skb_tailroom(skb) >= len
@@ -200,12 +213,12 @@ impl TxBurst {
             // SAFETY: There is room for `len` bytes behind the data, which are all linear yet.
             return Ok(unsafe {
                 let to = bindings::metaroce_skb_put(skb, len).cast::<u8>();
-                ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                bindings::metaroce_copy_shared(to.cast(), from.cast(), size);
                 to
             });
         }
 
-        if self.block.is_null() || BLOCK - self.block_used < bytes.len() {
+        if self.block.is_null() || BLOCK - self.block_used < size {
             // SAFETY: An FFI call with no additional requirements.
             let block = unsafe { bindings::metaroce_netdev_alloc_frag(BLOCK as u32) };
             if block.is_null() {
@@ -220,10 +233,10 @@ impl TxBurst {
         let to = unsafe { self.block.add(self.block_used) };
         // SAFETY: As above. The packet takes a reference of its own.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            bindings::metaroce_copy_shared(to.cast(), from.cast(), size);
             to_result(bindings::metaroce_skb_add_bytes(skb, to.cast(), len))?;
         }
-        self.block_used += bytes.len();
+        self.block_used += size;
         Ok(to)
     }
 
@@ -277,23 +290,58 @@ impl TxBurst {
         unsafe { self.push_raw(page.as_ptr(), off, len) }
     }
 
-    /// Adds `len` bytes at `at` in pinned memory to the current segment, without a copy.
+    /// Adds `len` bytes at `at` in a region's memory to the current segment, without a copy
+    /// where the page may be shared.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` if the burst is full, `EFAULT` if they are not all in the memory.
+    /// `EMSGSIZE` if the burst is full, `EFAULT` if they are not all in the memory, `ENOMEM`.
     pub fn push_umem(&mut self, umem: &Umem, at: usize, len: usize) -> Result {
+        self.push_fragments(umem, at, len, |this, fragment| {
+            if !fragment.is_shareable() {
+                return this.push_fragment_copy(fragment);
+            }
+            // SAFETY: The fragment lies in a page that stays as long as `umem` lives.
+            unsafe { this.push_raw(fragment.page().as_ptr(), fragment.offset(), fragment.len()) }
+        })
+    }
+
+    /// Adds a copy of `len` bytes at `at` in a region's memory to the current segment: what is
+    /// sent is what they are now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`push_umem`](Self::push_umem).
+    pub fn push_umem_copy(&mut self, umem: &Umem, at: usize, len: usize) -> Result {
+        self.push_fragments(umem, at, len, Self::push_fragment_copy)
+    }
+
+    fn push_fragments(
+        &mut self,
+        umem: &Umem,
+        at: usize,
+        len: usize,
+        mut push: impl FnMut(&mut Self, &Fragment) -> Result,
+    ) -> Result {
         let mut done = 0;
         while done < len {
             let fragment = at
                 .checked_add(done)
                 .and_then(|at| umem.fragment(at, len - done))
                 .ok_or(EFAULT)?;
-            // SAFETY: The fragment lies in a page that is pinned as long as `umem` lives.
-            unsafe {
-                self.push_raw(fragment.page().as_ptr(), fragment.offset(), fragment.len())?;
-            }
+            push(self, &fragment)?;
             done += fragment.len();
+        }
+        Ok(())
+    }
+
+    fn push_fragment_copy(&mut self, fragment: &Fragment) -> Result {
+        let mut done = 0;
+        while done < fragment.len() {
+            let n = (fragment.len() - done).min(BLOCK);
+            // SAFETY: The fragment is so long, and its memory stays during the call.
+            unsafe { self.push_copy(fragment.address().as_ptr().add(done), n)? };
+            done += n;
         }
         Ok(())
     }

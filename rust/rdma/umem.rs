@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pinned user memory.
+//! The memory behind memory regions: pinned user memory, or the kernel's.
 //!
 //! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
 
@@ -27,27 +27,40 @@ use super::{
     work, //
 };
 
-/// A pinned range of user memory.
+/// A range of memory that work requests can name: pinned memory of a process, or all that the
+/// kernel has mapped.
 ///
-/// The process can change the memory at any time, and so can every other user of the range: all
+/// A process can change its memory at any time, and so can every other user of the range: all
 /// access is by copies and atomic operations, never by references.
 ///
 /// Dropping it unpins the pages, by a worker if the context cannot sleep.
 pub struct Umem {
-    pinned: Option<Pin<KBox<Pinned>>>,
-    /// One entry a page, from the one that contains the first byte.
-    pages: KVVec<Page>,
+    backing: Backing,
     /// Offset of the first byte in its page.
     offset: usize,
     /// Length in bytes.
     len: usize,
 }
 
-/// A page of pinned memory.
+/// Where the bytes are.
+enum Backing {
+    /// In memory of a process.
+    User {
+        pinned: Option<Pin<KBox<Pinned>>>,
+        /// One entry a page, from the one that contains the first byte.
+        pages: KVVec<Page>,
+    },
+    /// Where their offset says, which is the address in the kernel's linear mapping: what
+    /// `ib_dma_map_…()` returns for a device without DMA.
+    Kernel,
+}
+
+/// A page of memory.
 ///
 /// # Invariants
 ///
-/// The page is pinned, and mapped in the kernel at `address`.
+/// The page is pinned, or in use by the user in the kernel who has named it, and mapped in the
+/// kernel at `address`.
 #[derive(Clone, Copy)]
 struct Page {
     page: NonNull<bindings::page>,
@@ -59,6 +72,20 @@ unsafe impl Send for Page {}
 
 // SAFETY: The members of a shared `Page` are only read.
 unsafe impl Sync for Page {}
+
+impl Page {
+    /// Returns the page of the kernel's that contains `address`, if there is one.
+    fn of_kernel(address: usize) -> Option<Self> {
+        let start = address & PAGE_MASK;
+        // SAFETY: The callee looks whether the address is in the linear mapping.
+        let page = unsafe { bindings::metaroce_linear_page(start) };
+        // INVARIANT: The page is mapped there, and who names the address uses the page.
+        Some(Self {
+            page: NonNull::new(page)?,
+            address: NonNull::new(core::ptr::with_exposed_provenance_mut(start))?,
+        })
+    }
+}
 
 /// The pin itself.
 #[pin_data(PinnedDrop)]
@@ -97,12 +124,14 @@ impl PinnedDrop for Pinned {
     }
 }
 
-/// A piece of pinned memory that lies in one page.
+/// A piece of memory that lies in one page.
 #[derive(Clone, Copy)]
 pub struct Fragment {
     page: NonNull<bindings::page>,
+    address: NonNull<u8>,
     offset: usize,
     len: usize,
+    shareable: bool,
 }
 
 impl Fragment {
@@ -111,6 +140,19 @@ impl Fragment {
     /// It stays pinned while the [`Umem`] lives; whoever keeps it for longer takes a reference.
     pub fn page(&self) -> NonNull<bindings::page> {
         self.page
+    }
+
+    /// Returns the address of the first byte, valid for as long as the page is.
+    ///
+    /// Others change the bytes at the same time.
+    pub fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+
+    /// Returns whether the page may be referenced beyond the life of the region. That of a slab
+    /// cache, say, may not, and its content has to be copied.
+    pub fn is_shareable(&self) -> bool {
+        self.shareable
     }
 
     /// Returns where in the page the fragment begins.
@@ -164,11 +206,25 @@ impl Umem {
             return Err(EINVAL);
         }
         Ok(Self {
-            pinned: Some(pinned),
-            pages,
+            backing: Backing::User {
+                pinned: Some(pinned),
+                pages,
+            },
             offset,
             len,
         })
+    }
+
+    /// Returns all memory that the kernel has mapped linearly, where offsets are addresses.
+    ///
+    /// It is for users in the kernel, who may name any address; one that is not in the linear
+    /// mapping is answered with `EFAULT`.
+    pub fn kernel() -> Self {
+        Self {
+            backing: Backing::Kernel,
+            offset: 0,
+            len: usize::MAX,
+        }
     }
 
     /// Returns the list of the pages of a pin.
@@ -206,7 +262,10 @@ impl Umem {
             return None;
         }
         let at = self.offset.checked_add(off)?;
-        let page = *self.pages.get(at / PAGE_SIZE)?;
+        let page = match &self.backing {
+            Backing::User { pages, .. } => *pages.get(at / PAGE_SIZE)?,
+            Backing::Kernel => Page::of_kernel(at)?,
+        };
         let in_page = at % PAGE_SIZE;
         Some((page, in_page, (PAGE_SIZE - in_page).min(self.len - off)))
     }
@@ -216,10 +275,19 @@ impl Umem {
     pub fn fragment(&self, off: usize, len: usize) -> Option<Fragment> {
         let (page, offset, room) = self.locate(off)?;
         let len = room.min(len);
+        let shareable = match self.backing {
+            Backing::User { .. } => true,
+            // SAFETY: By the invariant of `Page`.
+            Backing::Kernel => unsafe { bindings::metaroce_page_is_shareable(page.page.as_ptr()) },
+        };
+        // SAFETY: `offset` is less than the size of the page, which is mapped as a whole.
+        let address = unsafe { page.address.add(offset) };
         (len != 0).then_some(Fragment {
             page: page.page,
+            address,
             offset,
             len,
+            shareable,
         })
     }
 
@@ -256,7 +324,7 @@ impl Umem {
     pub fn read(&self, off: usize, buf: &mut [u8]) -> Result {
         let to = buf.as_mut_ptr();
         self.for_each_piece(off, buf.len(), |from, at, n| {
-            // SAFETY: `from` is valid for `n` bytes, for the page is pinned, and `at + n` is at
+            // SAFETY: `from` is valid for `n` bytes, for the page stays, and `at + n` is at
             // most the length of `buf`, to which this has the only reference.
             unsafe { bindings::metaroce_copy_shared(to.add(at).cast(), from.cast(), n) };
         })
@@ -270,7 +338,7 @@ impl Umem {
     pub fn write(&self, off: usize, buf: &[u8]) -> Result {
         let from = buf.as_ptr();
         self.for_each_piece(off, buf.len(), |to, at, n| {
-            // SAFETY: `to` is valid for `n` bytes, for the page is pinned, and `at + n` is at most
+            // SAFETY: `to` is valid for `n` bytes, for the page stays, and `at + n` is at most
             // the length of `buf`.
             unsafe { bindings::metaroce_copy_shared(to.cast(), from.add(at).cast(), n) };
         })
@@ -361,7 +429,10 @@ impl Umem {
 
 impl Drop for Umem {
     fn drop(&mut self) {
-        let Some(pinned) = self.pinned.take() else {
+        let Backing::User { pinned, .. } = &mut self.backing else {
+            return;
+        };
+        let Some(pinned) = pinned.take() else {
             return;
         };
         // SAFETY: Looks at the current context only.
