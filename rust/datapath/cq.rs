@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues: the kernel is the producer of a ring that user space polls.
+//! Completion queues: a ring that the data path fills, and that user space polls, or a user in the
+//! kernel by [`Cq::pop`].
 
-use crate::{
-    rdma::{
-        event::CqEvents,
-        mmap::SharedMem, //
-    },
-    sync::lock_bh::{
-        new_spinlock_bh,
-        SpinLockBh, //
-    },
+use super::bytes::{
+    u32_at,
+    u64_at, //
+};
+use crate::rdma::{
+    event::CqEvents,
+    mmap::SharedMem, //
 };
 use kernel::{
+    new_spinlock_irq,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        SpinLockIrq, //
+    }, //
 };
 use ring::{
+    Consumer,
     Geometry,
     Producer, //
 };
@@ -42,6 +46,8 @@ pub(crate) struct Completion {
     pub(crate) wc_flags: u32,
     pub(crate) src_qp: u32,
     pub(crate) vendor_err: u32,
+    /// Of the values of `enum rdma_network_type`.
+    pub(crate) network_hdr_type: u32,
 }
 
 impl Completion {
@@ -62,7 +68,23 @@ impl Completion {
         put(32, &self.src_qp.to_ne_bytes());
         put(36, &self.vendor_err.to_ne_bytes());
         put(40, &now.to_ne_bytes());
+        put(48, &self.network_hdr_type.to_ne_bytes());
         b
+    }
+
+    fn decode(b: &[u8; CQE_SIZE]) -> Option<Self> {
+        Some(Self {
+            wr_id: u64_at(b, 0)?,
+            status: u32_at(b, 8)?,
+            opcode: u32_at(b, 12)?,
+            byte_len: u32_at(b, 16)?,
+            imm: u32_at(b, 20)?,
+            qp_num: u32_at(b, 24)?,
+            wc_flags: u32_at(b, 28)?,
+            src_qp: u32_at(b, 32)?,
+            vendor_err: u32_at(b, 36)?,
+            network_hdr_type: u32_at(b, 48)?,
+        })
     }
 }
 
@@ -80,6 +102,8 @@ pub(crate) struct Overrun;
 
 struct CqInner {
     producer: Producer,
+    /// For a user in the kernel.
+    consumer: Option<Consumer>,
     armed: Armed,
     /// Once completions were lost, the queue is of no more use (IBTA 10.10.2.3).
     overrun: bool,
@@ -91,14 +115,20 @@ pub(crate) struct Cq {
     ring: SharedMem,
     events: CqEvents,
     #[pin]
-    inner: SpinLockBh<CqInner>,
+    inner: SpinLockIrq<CqInner>,
 }
 
 impl Cq {
     /// Makes the queue in `ring`, which must have room for `entries` completions, a power of two.
+    /// That of a user in the kernel is emptied by [`Self::pop`], any other by user space.
     ///
     /// Errors: `EINVAL`, `ENOMEM`. Process context.
-    pub(crate) fn new(entries: u32, ring: SharedMem, events: CqEvents) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        entries: u32,
+        ring: SharedMem,
+        events: CqEvents,
+        is_kernel: bool,
+    ) -> Result<Arc<Self>> {
         // CAST: a small constant.
         let geometry = Geometry::new(entries, CQE_SIZE as u32).ok_or(EINVAL)?;
         if ring::Shared::len(&ring) < geometry.size() {
@@ -108,8 +138,9 @@ impl Cq {
             pin_init!(Self {
                 ring,
                 events,
-                inner <- new_spinlock_bh!(CqInner {
+                inner <- new_spinlock_irq!(CqInner {
                     producer: Producer::new(geometry),
+                    consumer: is_kernel.then(|| Consumer::new(geometry)),
                     armed: Armed::No,
                     overrun: false,
                 }),
@@ -120,31 +151,61 @@ impl Cq {
 
     /// Adds a completion, and raises the event if the queue is armed for it. Any context.
     ///
-    /// The handler runs under the queue's lock, so once [`Self::silence`] returns it never runs
-    /// again.
+    /// The handler runs without the queue's lock, so it may arm and poll the queue. It must not
+    /// wait for the queue pair, whose lock the caller may hold; those of ib_core hand over to
+    /// others.
     pub(crate) fn push(&self, completion: &Completion, solicited: bool) -> Result<(), Overrun> {
-        let mut inner = self.inner.lock();
-        if inner.overrun {
-            return Err(Overrun);
-        }
-        if self.store(&mut inner.producer, completion).is_err() {
-            // Full, or an index that user space cannot have reached: either way it has lost
-            // track of its completions.
-            inner.overrun = true;
-            self.events.failed();
-            return Err(Overrun);
-        }
-        // IBTA 11.4.2.2: an unsuccessful completion counts as solicited.
-        let wake = match inner.armed {
-            Armed::No => false,
-            Armed::Solicited => solicited || completion.status != 0,
-            Armed::Next => true,
+        let wake = {
+            let mut inner = self.inner.lock();
+            if inner.overrun {
+                return Err(Overrun);
+            }
+            match self.store(&mut inner.producer, completion) {
+                Ok(()) => {
+                    // IBTA 11.4.2.2: an unsuccessful completion counts as solicited.
+                    let wake = match inner.armed {
+                        Armed::No => false,
+                        Armed::Solicited => solicited || completion.status != 0,
+                        Armed::Next => true,
+                    };
+                    if wake {
+                        inner.armed = Armed::No;
+                    }
+                    Some(wake)
+                }
+                Err(_) => {
+                    // Full, or an index that user space cannot have reached: either way it has
+                    // lost track of its completions.
+                    inner.overrun = true;
+                    None
+                }
+            }
         };
-        if wake {
-            inner.armed = Armed::No;
-            self.events.completed();
+        match wake {
+            Some(true) => self.events.completed(),
+            Some(false) => {}
+            None => {
+                self.events.failed();
+                return Err(Overrun);
+            }
         }
         Ok(())
+    }
+
+    /// Takes the oldest completion out, for a user in the kernel. Any context.
+    ///
+    /// Errors: `EOPNOTSUPP` if the queue is user space's, `EIO` if the ring is damaged.
+    pub(crate) fn pop(&self) -> Result<Option<Completion>> {
+        let mut inner = self.inner.lock();
+        let consumer = inner.consumer.as_mut().ok_or(EOPNOTSUPP)?;
+        let Some(slot) = consumer.fetch(&self.ring).map_err(|_| EIO)? else {
+            return Ok(None);
+        };
+        let mut bytes = [0; CQE_SIZE];
+        slot.read(&self.ring, 0, &mut bytes).ok_or(EIO)?;
+        consumer.retire(1).map_err(|_| EIO)?;
+        consumer.publish(&self.ring).map_err(|_| EIO)?;
+        Ok(Some(Completion::decode(&bytes).ok_or(EIO)?))
     }
 
     fn store(&self, producer: &mut Producer, completion: &Completion) -> Result<(), ring::Error> {
@@ -171,7 +232,7 @@ impl Cq {
         !matches!(inner.producer.refresh(&self.ring), Ok(free) if free == entries)
     }
 
-    /// Ends all events: the queue is going to be destroyed.
+    /// Takes no more completions: the queue is going to be destroyed.
     pub(crate) fn silence(&self) {
         let mut inner = self.inner.lock();
         inner.overrun = true;

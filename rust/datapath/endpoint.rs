@@ -19,6 +19,7 @@ use super::{
 use crate::{
     net::netdev::NetDevice,
     rdma::{
+        event::QpEvents,
         qp::AddressVector,
         umem::Umem, //
     },
@@ -102,6 +103,11 @@ impl Endpoint {
     /// Returns the memory regions.
     pub(super) fn mrs(&self) -> &MrTable {
         &self.mrs
+    }
+
+    /// Calls `f` with the events of the queue pair of a number, if there is one. Any context.
+    pub(crate) fn with_qp_events<R>(&self, qpn: u32, f: impl FnOnce(&QpEvents) -> R) -> Option<R> {
+        self.host.qps.with(qpn, |qp| f(&qp.events))
     }
 
     /// Registers memory, see [`MrTable::register`].

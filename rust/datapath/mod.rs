@@ -10,7 +10,8 @@
 //! A queue pair's lock, then its connection's; a queue pair's lock, then a completion queue's. The
 //! queue of a connection's waiting queue pairs has a lock of its own, which is taken last. All are
 //! spinlocks taken with bottom halves disabled: everything here runs in softirq context or in
-//! process context, and most of it in both.
+//! process context, and most of it in both. Only what users in the kernel call in any context, the
+//! posting of work ([`post`]) and the completion queues ([`cq`]), has locks that disable interrupts.
 //!
 //! # Lifetime
 //!
@@ -30,6 +31,7 @@ mod local;
 pub(crate) mod mr;
 pub(crate) mod mw;
 pub(crate) mod plane;
+pub(crate) mod post;
 pub(crate) mod qp;
 mod requester;
 mod responder;

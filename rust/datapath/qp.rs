@@ -42,9 +42,11 @@ use crate::{
             SpinLockBh,
             SpinLockBhBackend, //
         },
+        work,
     },
 };
 use kernel::{
+    impl_has_work, new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -55,6 +57,11 @@ use kernel::{
         lock::Guard,
         Arc,
         ArcBorrow, //
+    },
+    workqueue::{
+        self,
+        Work,
+        WorkItem, //
     },
 };
 use proto::{
@@ -131,6 +138,22 @@ pub(crate) struct Qp {
     /// RNR and retry waits, and the end of patience.
     #[pin]
     timer: Timer<Self>,
+    /// Looks at what a user in the kernel has posted.
+    #[pin]
+    kick: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Qp { self.kick }
+}
+
+impl WorkItem for Qp {
+    type Pointer = Arc<Self>;
+
+    /// Runs in softirq context.
+    fn run(this: Arc<Self>) {
+        this.doorbell();
+    }
 }
 
 /// The queue pair's lock, held.
@@ -186,6 +209,7 @@ impl Qp {
                 queued: Atomic::new(false),
                 inner <- new_spinlock_bh!(inner),
                 timer <- Timer::new(),
+                kick <- new_work!("Qp::kick"),
             }),
             GFP_KERNEL,
         )?;
@@ -420,7 +444,13 @@ impl Qp {
         );
     }
 
-    /// User space has posted something. Process context.
+    /// Has what a user in the kernel has posted looked at soon. Any context.
+    pub(crate) fn kick(self: &Arc<Self>) {
+        // If it is queued already, then it has yet to look.
+        let _ = workqueue::system_bh().enqueue(self.clone());
+    }
+
+    /// Something was posted. Process or softirq context.
     pub(crate) fn doorbell(self: &Arc<Self>) {
         let conn = {
             let mut inner = self.inner.lock();
@@ -485,9 +515,10 @@ impl Qp {
 
     /// Takes the queue pair out of everything: no packet and no timer finds it any more on
     /// return. Process context, may sleep.
-    pub(crate) fn destroy(&self) {
+    pub(crate) fn destroy(self: &Arc<Self>) {
         drop(self.endpoint.host().qps.remove(self.qpn()));
         self.timer.stop();
+        work::cancel_sync(self);
         let conn = {
             let mut inner = self.inner.lock();
             inner.state = QpState::Reset;

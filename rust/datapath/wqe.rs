@@ -57,6 +57,22 @@ impl SendOp {
         })
     }
 
+    /// The number of the operation in a work request.
+    pub(crate) const fn to_abi(self) -> u8 {
+        match self {
+            Self::Write => 0,
+            Self::WriteImm => 1,
+            Self::Send => 2,
+            Self::SendImm => 3,
+            Self::Read => 4,
+            Self::CmpSwap => 5,
+            Self::FetchAdd => 6,
+            Self::LocalInv => 7,
+            Self::BindMw => 8,
+            Self::SendInv => 9,
+        }
+    }
+
     /// The `enum ib_wc_opcode` of the completion.
     pub(crate) const fn wc_opcode(self) -> u32 {
         match self {

@@ -23,7 +23,11 @@ use crate::{
             SharedMem, //
         },
         ops::CqInit,
-        udata::UserData, //
+        udata::UserData,
+        wc::{
+            Completions,
+            Wc, //
+        }, //
     }, //
 };
 use bindings::metaroce_create_cq_resp;
@@ -43,19 +47,19 @@ const _: () = {
 ///
 /// Dropped in this order: user space can map the ring no more, then the queue goes.
 pub(crate) struct Cq {
-    _map: MmapEntry,
+    /// [`None`] for a user in the kernel.
+    _map: Option<MmapEntry>,
     pub(super) cq: Arc<datapath::cq::Cq>,
     _permit: Permit,
 }
 
-/// Makes a queue whose ring the process can map.
+/// Makes a queue; that of a process has a ring that the process can map.
 pub(super) fn create(
     dev: &rdma::Device<Device>,
     init: &CqInit,
     events: CqEvents,
-    mut udata: UserData<'_, Device>,
+    udata: Option<UserData<'_, Device>>,
 ) -> Result<(Cq, u32)> {
-    udata.no_request()?;
     if init.entries == 0 || init.entries > limits::MAX_CQE {
         return Err(EINVAL);
     }
@@ -65,15 +69,21 @@ pub(super) fn create(
     // CAST: A small constant.
     let geometry = Geometry::new(entries, CQE_SIZE as u32).ok_or(EINVAL)?;
     let mem = SharedMem::new(geometry.size())?;
-    let map = MmapEntry::new(udata.context()?, mem.clone())?;
-    let cq = datapath::cq::Cq::new(entries, mem, events)?;
-
-    udata.respond(&metaroce_create_cq_resp {
-        mmap_offset: map.offset(),
-        mmap_size: map.size(),
-        entries,
-        reserved: 0,
-    })?;
+    let cq = datapath::cq::Cq::new(entries, mem.clone(), events, udata.is_none())?;
+    let map = match udata {
+        Some(mut udata) => {
+            udata.no_request()?;
+            let map = MmapEntry::new(udata.context()?, mem)?;
+            udata.respond(&metaroce_create_cq_resp {
+                mmap_offset: map.offset(),
+                mmap_size: map.size(),
+                entries,
+                reserved: 0,
+            })?;
+            Some(map)
+        }
+        None => None,
+    };
     let cq = Cq {
         _map: map,
         cq,
@@ -86,6 +96,32 @@ impl Cq {
     /// Asks for an event, see [`datapath::cq::Cq::arm`].
     pub(super) fn arm(&self, solicited_only: bool) -> bool {
         self.cq.arm(solicited_only)
+    }
+
+    /// Takes completions out, for a user in the kernel. Any context.
+    ///
+    /// Errors: as for [`datapath::cq::Cq::pop`].
+    pub(super) fn poll(&self, dev: &rdma::Device<Device>, places: &mut Completions<'_>) -> Result {
+        while !places.is_full() {
+            let Some(c) = self.cq.pop()? else {
+                break;
+            };
+            let wc = Wc {
+                wr_id: c.wr_id,
+                status: c.status,
+                opcode: c.opcode,
+                vendor_err: c.vendor_err,
+                byte_len: c.byte_len,
+                imm_or_key: c.imm,
+                src_qp: c.src_qp,
+                flags: c.wc_flags,
+                // CAST: An enumeration of a handful.
+                network_hdr_type: c.network_hdr_type as u8,
+            };
+            dev.endpoint
+                .with_qp_events(c.qp_num, |qp| places.push(&wc, qp));
+        }
+        Ok(())
     }
 
     /// Ends the use of the queue.

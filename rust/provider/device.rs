@@ -41,6 +41,10 @@ use crate::{
             QpInit,
             QpQueried, //
         },
+        post::{
+            RecvRequest,
+            SendRequest, //
+        },
         qp::{
             AttrMask,
             QpAttr, //
@@ -48,6 +52,7 @@ use crate::{
         restrack::Attributes,
         stats::CounterDesc,
         udata::UserData,
+        wc::Completions,
         Operations, //
     },
     MetaRoce,
@@ -186,7 +191,7 @@ impl Operations for Device {
         ucontext::alloc(udata)
     }
 
-    fn alloc_pd(dev: &rdma::Device<Self>, udata: UserData<'_, Self>) -> Result<Self::Pd> {
+    fn alloc_pd(dev: &rdma::Device<Self>, udata: Option<UserData<'_, Self>>) -> Result<Self::Pd> {
         pd::alloc(dev, udata)
     }
 
@@ -194,7 +199,7 @@ impl Operations for Device {
         dev: &rdma::Device<Self>,
         init: &CqInit,
         events: CqEvents,
-        udata: UserData<'_, Self>,
+        udata: Option<UserData<'_, Self>>,
     ) -> Result<(Self::Cq, u32)> {
         cq::create(dev, init, events, udata)
     }
@@ -211,12 +216,20 @@ impl Operations for Device {
         Ok(cq.arm(solicited_only))
     }
 
+    fn poll_cq(
+        dev: &rdma::Device<Self>,
+        cq: &rdma::Cq<Self>,
+        places: &mut Completions<'_>,
+    ) -> Result {
+        cq.poll(dev, places)
+    }
+
     fn create_qp(
         dev: &rdma::Device<Self>,
         pd: &rdma::Pd<Self>,
         init: &QpInit<'_, Self>,
         events: QpEvents,
-        udata: UserData<'_, Self>,
+        udata: Option<UserData<'_, Self>>,
     ) -> Result<(Self::Qp, QpCreated)> {
         qp::create(dev, pd, init, events, udata)
     }
@@ -241,6 +254,34 @@ impl Operations for Device {
     fn doorbell(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) -> Result {
         qp.doorbell();
         Ok(())
+    }
+
+    fn post_send(
+        _dev: &rdma::Device<Self>,
+        qp: &rdma::Qp<Self>,
+        request: &SendRequest<'_, Self>,
+    ) -> Result {
+        qp.post_send(request)
+    }
+
+    fn post_recv(
+        _dev: &rdma::Device<Self>,
+        qp: &rdma::Qp<Self>,
+        request: &RecvRequest<'_>,
+    ) -> Result {
+        qp.post_recv(request)
+    }
+
+    fn posted(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) {
+        qp.posted();
+    }
+
+    fn get_dma_mr(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        access: u32,
+    ) -> Result<(Self::Mr, MrKeys)> {
+        mr::all_memory(dev, pd, access)
     }
 
     fn reg_user_mr(

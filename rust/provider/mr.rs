@@ -78,6 +78,31 @@ pub(super) fn register(
     Ok((mr, keys))
 }
 
+/// Makes a region of all memory that the kernel has mapped, for a user there: addresses are the
+/// kernel's own, which is what ib_core's DMA mapping gives for a device without DMA.
+pub(super) fn all_memory(
+    dev: &rdma::Device<Device>,
+    pd: &rdma::Pd<Device>,
+    access: u32,
+) -> Result<(Mr, MrKeys)> {
+    if access & !(ACCESS | OPTIONAL) != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let permit = Permit::new(&dev.quotas, Kind::Mr)?;
+    let mr = dev
+        .endpoint
+        .reg_mr(pd.number(), Umem::kernel(), 0, u64::MAX, access & ACCESS)?;
+    let keys = MrKeys {
+        lkey: mr.key(),
+        rkey: mr.key(),
+    };
+    let mr = Mr {
+        mr,
+        _permit: permit,
+    };
+    Ok((mr, keys))
+}
+
 impl Mr {
     /// Makes the region's keys invalid, unless memory windows are bound to it.
     pub(super) fn deregister(&self, dev: &rdma::Device<Device>) -> Result {

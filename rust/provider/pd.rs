@@ -30,8 +30,13 @@ pub(crate) struct Pd {
 }
 
 /// Makes a domain.
-pub(super) fn alloc(dev: &rdma::Device<Device>, mut udata: UserData<'_, Device>) -> Result<Pd> {
-    udata.no_request()?;
+pub(super) fn alloc(
+    dev: &rdma::Device<Device>,
+    mut udata: Option<UserData<'_, Device>>,
+) -> Result<Pd> {
+    if let Some(udata) = &mut udata {
+        udata.no_request()?;
+    }
     let number = dev
         .pds
         .alloc(0..MAX_PD, Arc::new(Taken, GFP_KERNEL)?)
@@ -41,7 +46,9 @@ pub(super) fn alloc(dev: &rdma::Device<Device>, mut udata: UserData<'_, Device>)
         numbers: dev.pds.clone(),
         number,
     };
-    udata.no_response()?;
+    if let Some(udata) = &mut udata {
+        udata.no_response()?;
+    }
     Ok(pd)
 }
 

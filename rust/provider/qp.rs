@@ -13,7 +13,8 @@ use super::{
 use crate::{
     datapath::{
         self,
-        limits, //
+        limits,
+        post::Poster, //
     },
     rdma::{
         self,
@@ -28,6 +29,10 @@ use crate::{
             QpInit,
             QpQueried, //
         },
+        post::{
+            RecvRequest,
+            SendRequest, //
+        },
         qp::{
             AddressVector,
             AttrMask,
@@ -35,8 +40,7 @@ use crate::{
             QpCap,
             QpType, //
         },
-        udata::UserData,
-        UserContext, //
+        udata::UserData, //
     }, //
 };
 use bindings::{
@@ -73,27 +77,38 @@ const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
 ///
 /// Dropped in this order: user space can map the rings no more, then the pair goes.
 pub(crate) struct Qp {
-    _sq_map: MmapEntry,
-    _rq_map: Option<MmapEntry>,
+    queues: Queues,
     qp: Arc<datapath::qp::Qp>,
     cap: QpCap,
     signal_all: bool,
     _permit: Permit,
 }
 
-/// A ring that a process can map.
+/// How work comes into the queues; the receive queue may be missing.
+enum Queues {
+    /// A process has mapped the rings.
+    User {
+        _sq: MmapEntry,
+        _rq: Option<MmapEntry>,
+    },
+    /// A user in the kernel posts by calls.
+    Kernel {
+        sq: Pin<KBox<Poster>>,
+        rq: Option<Pin<KBox<Poster>>>,
+    },
+}
+
+/// The memory of a queue.
 struct Ring {
     mem: SharedMem,
-    map: MmapEntry,
     geometry: Geometry,
 }
 
 impl Ring {
-    fn new(context: &UserContext<Device>, entries: u32, stride: u32) -> Result<Self> {
+    fn new(entries: u32, stride: u32) -> Result<Self> {
         let geometry = Geometry::new(entries, stride).ok_or(EINVAL)?;
         let mem = SharedMem::new(geometry.size())?;
-        let map = MmapEntry::new(context, mem.clone())?;
-        Ok(Self { mem, map, geometry })
+        Ok(Self { mem, geometry })
     }
 }
 
@@ -127,18 +142,57 @@ fn sizes(asked: &QpCap) -> Result<(QpCap, u32, u32)> {
     Ok((cap, send_stride, recv_stride))
 }
 
-/// Makes a queue pair whose rings the process can map.
+/// Makes the rings mappable by the process that asks for the queue pair, and tells it where.
+fn share(mut udata: UserData<'_, Device>, sq: &Ring, rq: Option<&Ring>) -> Result<Queues> {
+    let req: metaroce_create_qp_req = udata.request(0)?;
+    if req.reserved != [0; 2] {
+        return Err(EOPNOTSUPP);
+    }
+    let context = udata.context()?;
+    let sq_map = MmapEntry::new(context, sq.mem.clone())?;
+    let rq_map = match rq {
+        Some(rq) => Some(MmapEntry::new(context, rq.mem.clone())?),
+        None => None,
+    };
+    udata.respond(&metaroce_create_qp_resp {
+        sq_mmap_offset: sq_map.offset(),
+        sq_mmap_size: sq_map.size(),
+        rq_mmap_offset: rq_map.as_ref().map_or(0, |map| map.offset()),
+        rq_mmap_size: rq_map.as_ref().map_or(0, |map| map.size()),
+        sq_entries: sq.geometry.entries(),
+        sq_stride: sq.geometry.stride(),
+        rq_entries: rq.map_or(0, |rq| rq.geometry.entries()),
+        rq_stride: rq.map_or(0, |rq| rq.geometry.stride()),
+        reserved: [0; 2],
+    })?;
+    Ok(Queues::User {
+        _sq: sq_map,
+        _rq: rq_map,
+    })
+}
+
+/// Makes the posting sides for a user in the kernel.
+fn keep(cap: &QpCap, sq: &Ring, rq: Option<&Ring>) -> Result<Queues> {
+    let poster = |ring: &Ring, max_sge, max_inline| {
+        Poster::new(ring.mem.clone(), ring.geometry, max_sge, max_inline)
+    };
+    Ok(Queues::Kernel {
+        sq: poster(sq, cap.max_send_sge, cap.max_inline_data)?,
+        rq: match rq {
+            Some(rq) => Some(poster(rq, cap.max_recv_sge, 0)?),
+            None => None,
+        },
+    })
+}
+
+/// Makes a queue pair.
 pub(super) fn create(
     dev: &rdma::Device<Device>,
     pd: &rdma::Pd<Device>,
     init: &QpInit<'_, Device>,
     events: QpEvents,
-    mut udata: UserData<'_, Device>,
+    udata: Option<UserData<'_, Device>>,
 ) -> Result<(Qp, QpCreated)> {
-    let req: metaroce_create_qp_req = udata.request(0)?;
-    if req.reserved != [0; 2] {
-        return Err(EOPNOTSUPP);
-    }
     if init.qp_type != QpType::Rc || init.create_flags != 0 || init.has_srq {
         return Err(EOPNOTSUPP);
     }
@@ -148,29 +202,15 @@ pub(super) fn create(
     let (cap, send_stride, recv_stride) = sizes(&init.cap)?;
     let permit = Permit::new(&dev.quotas, Kind::Qp)?;
 
-    let context = udata.context()?;
-    let sq = Ring::new(context, cap.max_send_wr, send_stride)?;
+    let sq = Ring::new(cap.max_send_wr, send_stride)?;
     let rq = match cap.max_recv_wr {
         0 => None,
-        entries => Some(Ring::new(context, entries, recv_stride)?),
-    };
-    let resp = metaroce_create_qp_resp {
-        sq_mmap_offset: sq.map.offset(),
-        sq_mmap_size: sq.map.size(),
-        rq_mmap_offset: rq.as_ref().map_or(0, |rq| rq.map.offset()),
-        rq_mmap_size: rq.as_ref().map_or(0, |rq| rq.map.size()),
-        sq_entries: sq.geometry.entries(),
-        sq_stride: sq.geometry.stride(),
-        rq_entries: rq.as_ref().map_or(0, |rq| rq.geometry.entries()),
-        rq_stride: rq.as_ref().map_or(0, |rq| rq.geometry.stride()),
-        reserved: [0; 2],
+        entries => Some(Ring::new(entries, recv_stride)?),
     };
     // Before the queue pair exists, for nothing may fail after that.
-    udata.respond(&resp)?;
-
-    let (rq_map, rq) = match rq {
-        Some(Ring { mem, map, geometry }) => (Some(map), Some((mem, geometry))),
-        None => (None, None),
+    let queues = match udata {
+        Some(udata) => share(udata, &sq, rq.as_ref())?,
+        None => keep(&cap, &sq, rq.as_ref())?,
     };
     let qp = datapath::qp::Qp::new(
         &dev.endpoint,
@@ -179,7 +219,7 @@ pub(super) fn create(
             send_cq: send_cq.cq.clone(),
             recv_cq: recv_cq.cq.clone(),
             sq: (sq.mem, sq.geometry),
-            rq,
+            rq: rq.map(|rq| (rq.mem, rq.geometry)),
             signal_all: init.signal_all,
             events,
         },
@@ -189,8 +229,7 @@ pub(super) fn create(
         cap,
     };
     let qp = Qp {
-        _sq_map: sq.map,
-        _rq_map: rq_map,
+        queues,
         qp,
         cap,
         signal_all: init.signal_all,
@@ -283,6 +322,39 @@ impl Qp {
     /// User space has posted something.
     pub(super) fn doorbell(&self) {
         self.qp.doorbell();
+    }
+
+    /// Takes a send work request of a user in the kernel. Any context.
+    ///
+    /// Errors: `EOPNOTSUPP` if the queue is user space's, else as for [`Poster::send`].
+    pub(super) fn post_send(&self, request: &SendRequest<'_, Device>) -> Result {
+        match &self.queues {
+            Queues::Kernel { sq, .. } => sq.send(request),
+            Queues::User { .. } => Err(EOPNOTSUPP),
+        }
+    }
+
+    /// Takes a receive work request of a user in the kernel. Any context.
+    ///
+    /// Errors: `EOPNOTSUPP` if the queue is user space's, `EINVAL` if there is none, else as for
+    /// [`Poster::recv`].
+    pub(super) fn post_recv(&self, request: &RecvRequest<'_>) -> Result {
+        match &self.queues {
+            Queues::Kernel { rq, .. } => rq.as_ref().ok_or(EINVAL)?.recv(request),
+            Queues::User { .. } => Err(EOPNOTSUPP),
+        }
+    }
+
+    /// Begins with what a user in the kernel has posted. Any context.
+    pub(super) fn posted(&self) {
+        let Queues::Kernel { sq, rq } = &self.queues else {
+            return;
+        };
+        // Both are shown, whatever the first one says.
+        let told = [sq.publish(), rq.as_ref().is_some_and(|rq| rq.publish())];
+        if told.contains(&true) {
+            self.qp.kick();
+        }
     }
 
     /// Ends the use of the queue pair.

@@ -68,6 +68,11 @@ impl<R> Events<R> {
         Ok(Self(target))
     }
 
+    /// Returns the object, unless it is severed. It lives for as long as ib_core keeps it.
+    pub(super) fn object(&self) -> Option<NonNull<R>> {
+        self.0.object.lock().as_ref().map(|object| object.0)
+    }
+
     /// Turns this and all clones into no-ops; no report is under way any more on return.
     pub(super) fn sever(&self) {
         *self.0.object.lock() = None;

@@ -17,11 +17,13 @@ pub mod link;
 pub mod mmap;
 pub mod object;
 pub mod ops;
+pub mod post;
 pub mod qp;
 pub mod restrack;
 pub mod stats;
 pub mod udata;
 pub mod umem;
+pub mod wc;
 pub mod work;
 
 pub use self::{

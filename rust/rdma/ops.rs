@@ -35,6 +35,10 @@ use super::{
         Reporting,
         UserContext, //
     },
+    post::{
+        RecvRequest,
+        SendRequest, //
+    },
     qp::{
         AttrMask,
         QpAttr,
@@ -46,7 +50,8 @@ use super::{
         self,
         CounterDesc, //
     },
-    udata::UserData, //
+    udata::UserData,
+    wc::Completions, //
 };
 
 /// What a completion queue is created with.
@@ -179,15 +184,16 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Makes a user context.
     fn alloc_ucontext(dev: &Device<Self>, udata: UserData<'_, Self>) -> Result<Self::UserContext>;
 
-    /// Makes a protection domain.
-    fn alloc_pd(dev: &Device<Self>, udata: UserData<'_, Self>) -> Result<Self::Pd>;
+    /// Makes a protection domain, for a user in the kernel if there is no `udata`.
+    fn alloc_pd(dev: &Device<Self>, udata: Option<UserData<'_, Self>>) -> Result<Self::Pd>;
 
-    /// Makes a completion queue; returns how many completions it has room for, too.
+    /// Makes a completion queue, for a user in the kernel if there is no `udata`; returns how many
+    /// completions it has room for, too.
     fn create_cq(
         dev: &Device<Self>,
         init: &CqInit,
         events: CqEvents,
-        udata: UserData<'_, Self>,
+        udata: Option<UserData<'_, Self>>,
     ) -> Result<(Self::Cq, u32)>;
 
     /// Ends the use of a completion queue, which is dropped after this.
@@ -199,13 +205,18 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Called in any context.
     fn req_notify_cq(dev: &Device<Self>, cq: &Cq<Self>, solicited_only: bool) -> Result<bool>;
 
-    /// Makes a queue pair.
+    /// Takes completions out of a queue of a user in the kernel.
+    ///
+    /// Called in any context.
+    fn poll_cq(dev: &Device<Self>, cq: &Cq<Self>, places: &mut Completions<'_>) -> Result;
+
+    /// Makes a queue pair, for a user in the kernel if there is no `udata`.
     fn create_qp(
         dev: &Device<Self>,
         pd: &Pd<Self>,
         init: &QpInit<'_, Self>,
         events: QpEvents,
-        udata: UserData<'_, Self>,
+        udata: Option<UserData<'_, Self>>,
     ) -> Result<(Self::Qp, QpCreated)>;
 
     /// Modifies the attributes of `attr` that are in `mask`.
@@ -217,10 +228,26 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Ends the use of a queue pair, which is dropped after this.
     fn destroy_qp(dev: &Device<Self>, qp: &Qp<Self>);
 
-    /// Looks at the work that user space has put in the queues of a queue pair.
+    /// Looks at the work that user space has put in the queues of a queue pair. Process context.
+    fn doorbell(dev: &Device<Self>, qp: &Qp<Self>) -> Result;
+
+    /// Takes a send work request of a user in the kernel. [`Self::posted`] follows.
     ///
     /// Called in any context.
-    fn doorbell(dev: &Device<Self>, qp: &Qp<Self>) -> Result;
+    fn post_send(dev: &Device<Self>, qp: &Qp<Self>, request: &SendRequest<'_, Self>) -> Result;
+
+    /// Takes a receive work request of a user in the kernel. [`Self::posted`] follows.
+    ///
+    /// Called in any context.
+    fn post_recv(dev: &Device<Self>, qp: &Qp<Self>, request: &RecvRequest<'_>) -> Result;
+
+    /// Begins with the work requests that were taken since the last call.
+    ///
+    /// Called in any context.
+    fn posted(dev: &Device<Self>, qp: &Qp<Self>);
+
+    /// Makes a region of all memory of the kernel, for a user there.
+    fn get_dma_mr(dev: &Device<Self>, pd: &Pd<Self>, access: u32) -> Result<(Self::Mr, MrKeys)>;
 
     /// Registers a range of the current process's memory.
     fn reg_user_mr(
@@ -310,6 +337,7 @@ impl<T: Operations> VTable<T> {
         create_cq: Some(Self::create_cq),
         create_user_cq: Some(Self::create_cq),
         destroy_cq: Some(Self::destroy_cq),
+        poll_cq: Some(Self::poll_cq),
         req_notify_cq: Some(Self::req_notify_cq),
         size_ib_cq: Cq::<T>::SIZE,
 
@@ -318,8 +346,10 @@ impl<T: Operations> VTable<T> {
         query_qp: Some(Self::query_qp),
         destroy_qp: Some(Self::destroy_qp),
         post_send: Some(Self::post_send),
+        post_recv: Some(Self::post_recv),
         size_ib_qp: Qp::<T>::SIZE,
 
+        get_dma_mr: Some(Self::get_dma_mr),
         reg_user_mr: Some(Self::reg_user_mr),
         dereg_mr: Some(Self::dereg_mr),
 
@@ -345,11 +375,11 @@ impl<T: Operations> VTable<T> {
         ..pin_init::zeroed()
     };
 
-    /// Wraps the driver's part of a user's request for an object.
+    /// Wraps the driver's part of a user's request for an object that only user space has.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for users in the kernel, who have none.
+    /// `EOPNOTSUPP` for users in the kernel.
     ///
     /// # Safety
     ///
@@ -591,7 +621,7 @@ impl<T: Operations> VTable<T> {
     ) -> c_int {
         from_result(|| {
             // SAFETY: By the requirements of this function.
-            let udata = unsafe { Self::user(udata) }?;
+            let udata = unsafe { UserData::from_raw(udata) };
             // SAFETY: ib_core sets the device before.
             let dev = unsafe { Device::<T>::from_raw((*pd).device) };
             let data = T::alloc_pd(dev, udata)?;
@@ -628,7 +658,8 @@ impl<T: Operations> VTable<T> {
     ) -> c_int {
         from_result(|| {
             // SAFETY: By the requirements of this function.
-            let udata = unsafe { Self::user(bindings::metaroce_uverbs_driver_udata(attrs)) }?;
+            let udata =
+                unsafe { UserData::from_raw(bindings::metaroce_uverbs_driver_udata(attrs)) };
             // SAFETY: ib_core sets the device before.
             let dev = unsafe { Device::<T>::from_raw((*cq).device) };
             // SAFETY: By the requirements of this function.
@@ -710,7 +741,7 @@ impl<T: Operations> VTable<T> {
     ) -> c_int {
         from_result(|| {
             // SAFETY: By the requirements of this function.
-            let udata = unsafe { Self::user(udata) }?;
+            let udata = unsafe { UserData::from_raw(udata) };
             // SAFETY: ib_core sets device and domain before; types that have no domain of their
             // own (XRC targets) are for users in the kernel.
             let (dev, pd) = unsafe {
@@ -838,16 +869,115 @@ impl<T: Operations> VTable<T> {
         bad_wr: *mut *const bindings::ib_send_wr,
     ) -> c_int {
         from_result(|| {
-            // User space puts its work into the shared queue, and posts nothing to have it seen.
-            if !wr.is_null() {
-                // SAFETY: By the requirements of this function.
-                unsafe { *bad_wr = wr };
-                return Err(EOPNOTSUPP);
-            }
             // SAFETY: By the requirements of this function.
-            let (dev, qp) = unsafe { (Device::<T>::from_raw((*qp).device), Qp::<T>::from_raw(qp)) };
-            T::doorbell(dev, qp).map(|()| 0)
+            let (dev, this) =
+                unsafe { (Device::<T>::from_raw((*qp).device), Qp::<T>::from_raw(qp)) };
+            // User space puts its work into the shared queue, and posts nothing to have it seen.
+            if wr.is_null() {
+                return T::doorbell(dev, this).map(|()| 0);
+            }
+            let mut next = wr;
+            let mut result = Ok(0);
+            // SAFETY: By the requirements of this function the list ends with null.
+            while let Some(wr) = unsafe { next.as_ref() } {
+                // SAFETY: The request belongs to a user in the kernel, who makes what its opcode
+                // and the queue pair call for, or the driver refuses it without a look.
+                let request = unsafe { SendRequest::from_raw(wr) };
+                if let Err(e) = T::post_send(dev, this, &request) {
+                    // SAFETY: By the requirements of this function.
+                    unsafe { *bad_wr = wr };
+                    result = Err(e);
+                    break;
+                }
+                next = wr.next;
+            }
+            // What came before a bad request is posted.
+            T::posted(dev, this);
+            result
         })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live queue pair of `T`.
+    unsafe extern "C" fn post_recv(
+        qp: *mut bindings::ib_qp,
+        wr: *const bindings::ib_recv_wr,
+        bad_wr: *mut *const bindings::ib_recv_wr,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let (dev, this) =
+                unsafe { (Device::<T>::from_raw((*qp).device), Qp::<T>::from_raw(qp)) };
+            let mut next = wr;
+            let mut result = Ok(0);
+            // SAFETY: By the requirements of this function the list ends with null.
+            while let Some(wr) = unsafe { next.as_ref() } {
+                // SAFETY: The request belongs to a user in the kernel.
+                let request = unsafe { RecvRequest::from_raw(wr) };
+                if let Err(e) = T::post_recv(dev, this, &request) {
+                    // SAFETY: By the requirements of this function.
+                    unsafe { *bad_wr = wr };
+                    result = Err(e);
+                    break;
+                }
+                next = wr.next;
+            }
+            T::posted(dev, this);
+            result
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live queue of `T` and places for `n` completions.
+    unsafe extern "C" fn poll_cq(
+        cq: *mut bindings::ib_cq,
+        n: c_int,
+        places: *mut bindings::ib_wc,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let (dev, cq) = unsafe { (Device::<T>::from_raw((*cq).device), Cq::<T>::from_raw(cq)) };
+            // SAFETY: By the requirements of this function.
+            let mut places = unsafe { Completions::from_raw(places, usize::try_from(n)?) };
+            T::poll_cq(dev, cq, &mut places)?;
+            Ok(c_int::try_from(places.filled())?)
+        })
+    }
+
+    /// Makes ib_core's region of the driver's part; ib_core takes the memory, and fills in the
+    /// rest.
+    fn new_mr(
+        place: KBox<core::mem::MaybeUninit<Mr<T>>>,
+        data: T::Mr,
+        keys: &MrKeys,
+    ) -> *mut bindings::ib_mr {
+        let raw = bindings::ib_mr {
+            lkey: keys.lkey,
+            rkey: keys.rkey,
+            ..pin_init::zeroed()
+        };
+        let mr = KBox::write(place, Object::new(raw, data));
+        KBox::into_raw(mr).cast::<bindings::ib_mr>()
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live domain of `T`.
+    unsafe extern "C" fn get_dma_mr(
+        pd: *mut bindings::ib_pd,
+        access: c_int,
+    ) -> *mut bindings::ib_mr {
+        let register = || {
+            // SAFETY: By the requirements of this function.
+            let (dev, pd) = unsafe { (Device::<T>::from_raw((*pd).device), Pd::<T>::from_raw(pd)) };
+            let place = KBox::<Mr<T>>::new_uninit(GFP_KERNEL)?;
+            // CAST: A bit mask that C happens to pass as a signed number.
+            let (data, keys) = T::get_dma_mr(dev, pd, access as u32)?;
+            Ok(Self::new_mr(place, data, &keys))
+        };
+        register().unwrap_or_else(|e: Error| e.to_ptr())
     }
 
     /// # Safety
@@ -879,14 +1009,7 @@ impl<T: Operations> VTable<T> {
             };
             let place = KBox::<Mr<T>>::new_uninit(GFP_KERNEL)?;
             let (data, keys) = T::reg_user_mr(dev, pd, &init, udata)?;
-            let raw = bindings::ib_mr {
-                lkey: keys.lkey,
-                rkey: keys.rkey,
-                ..pin_init::zeroed()
-            };
-            let mr = KBox::write(place, Object::new(raw, data));
-            // ib_core takes the memory, and fills in the rest.
-            Ok(KBox::into_raw(mr).cast::<bindings::ib_mr>())
+            Ok(Self::new_mr(place, data, &keys))
         };
         register().unwrap_or_else(|e: Error| e.to_ptr())
     }
@@ -903,7 +1026,7 @@ impl<T: Operations> VTable<T> {
             unsafe { Self::no_udata(udata) }?;
             // SAFETY: ib_core has set the device.
             let dev = unsafe { Device::<T>::from_raw((*mr).device) };
-            // SAFETY: The region is one that `reg_user_mr` made, there is no other way.
+            // SAFETY: The region is one that `new_mr` made, there is no other way.
             let mr = unsafe { KBox::from_raw(mr.cast::<Mr<T>>()) };
             if let Err(e) = T::dereg_mr(dev, &mr) {
                 // It lives on.
