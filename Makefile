@@ -115,6 +115,15 @@ selftests-build:
 selftests: modules provider selftests-build ## selftests in the VM; TEST='name …' for some
 	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run 'selftests/run.sh $(TEST)'
 
+##@ Simulation
+
+.PHONY: simulate
+SIMULATE := all
+simulate: ## all scenarios (minutes): tables, CSV and plots in build/simulate; SIMULATE='incast --seed 7' for one
+	$(Q)tools/build/cargo build -q --release --locked --manifest-path $(CURDIR)/tools/sim/Cargo.toml \
+		--target-dir $(BUILD)/cargo
+	$(Q)$(BUILD)/cargo/release/metaroce-sim $(SIMULATE) --out $(BUILD)/simulate
+
 ##@ Virtual machine
 
 .PHONY: vm demo debug-kernel

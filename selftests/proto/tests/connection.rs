@@ -74,7 +74,7 @@ impl App for Counter {
         self.sent += 1;
     }
 
-    fn build(&mut self, desc: &TxDesc) -> Option<(DataFields, Vec<u8>)> {
+    fn build(&mut self, desc: &TxDesc, payload: &mut Vec<u8>) -> Option<DataFields> {
         let fields = DataFields {
             opcode: desc.opcode,
             msn: desc.msn,
@@ -82,7 +82,8 @@ impl App for Counter {
             dst_qpn: desc.peer_qpn,
             ..DataFields::default()
         };
-        Some((fields, vec![desc.msn.0 as u8; desc.len as usize]))
+        payload.resize(desc.len as usize, desc.msn.0 as u8);
+        Some(fields)
     }
 
     fn receive(&mut self, _: Instant, f: &DataFields, payload: &[u8]) -> Taken {

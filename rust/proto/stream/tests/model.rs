@@ -265,6 +265,7 @@ impl Sim {
         let work = SendWork {
             op: spec.op,
             fence: spec.fence,
+            after_all: false,
             solicited: false,
             len: spec.len,
             va: 0x1000,

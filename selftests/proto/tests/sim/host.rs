@@ -14,7 +14,7 @@ use proto::stream::{
 use proto::time::{Duration, Instant};
 
 use super::endpoint::{App, Taken};
-use super::rng::Rng;
+use super::Rng;
 
 /// Keys of a QP's memory: written by the peer, read by the peer, the counter.
 pub const WRITE_KEY: u32 = 1;
@@ -528,18 +528,19 @@ impl App for Host {
         self.turn = self.rng.below(self.qps.len() as u64) as usize;
     }
 
-    fn build(&mut self, desc: &TxDesc) -> Option<(DataFields, Vec<u8>)> {
+    fn build(&mut self, desc: &TxDesc, payload: &mut Vec<u8>) -> Option<DataFields> {
         let i = self.index(desc.qpn)?;
         let q = &self.qps[i];
         match desc.opcode {
             Opcode::ReadResponse | Opcode::AtomicResponse => {
                 let p = q.rx.response_packet(desc)?;
-                let data = q.read(&p.source);
-                Some((p.fields, data))
+                payload.extend(q.read(&p.source));
+                Some(p.fields)
             }
             _ => {
                 let p = q.tx.packet(desc)?;
-                Some((p.fields, q.mine.bytes(p.cookie as usize, p.offset, p.len)))
+                payload.extend(q.mine.bytes(p.cookie as usize, p.offset, p.len));
+                Some(p.fields)
             }
         }
     }

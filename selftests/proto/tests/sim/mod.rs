@@ -4,18 +4,17 @@
 
 #![allow(dead_code)] // Every test binary uses a part of it.
 
-pub mod endpoint;
 pub mod host;
 pub mod net;
-pub mod rng;
+
+pub use metaroce_sim::endpoint::{self, connection, Conn, Endpoint, Trouble};
+pub use metaroce_sim::rng::{seeds, Rng};
 
 use proto::connection::Intro;
 use proto::packet::Qpn;
 use proto::wire::{Gid, Plane, PlaneList};
 
-pub use endpoint::{connection, Conn, Endpoint, Trouble};
 pub use net::Sim;
-pub use rng::{seeds, Rng};
 
 /// `n` planes of host `host`, all up.
 pub fn planes(host: u8, n: u8, speed: u32) -> PlaneList {

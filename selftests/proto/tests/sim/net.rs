@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use proto::path::Route;
 use proto::time::Instant;
 
-use super::rng::Rng;
+use super::endpoint::{App, Endpoint};
+use super::Rng;
 
 /// How a plane treats packets. Probabilities are in 1/10,000.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,20 @@ pub trait Node {
     /// Called after each batch of packets and when the deadline is over.
     fn pump(&mut self, now: Instant, out: &mut Vec<(Route, Vec<u8>)>);
     fn deadline(&self) -> Option<Instant>;
+}
+
+impl<A: App> Node for Endpoint<A> {
+    fn receive(&mut self, now: Instant, ce: bool, bytes: &[u8]) {
+        Endpoint::receive(self, now, ce, bytes);
+    }
+
+    fn pump(&mut self, now: Instant, out: &mut Vec<(Route, Vec<u8>)>) {
+        Endpoint::pump(self, now, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Endpoint::deadline(self)
+    }
 }
 
 /// Something that happens to the network at a given time.
