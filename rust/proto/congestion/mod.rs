@@ -5,9 +5,20 @@
 //! A law sees acknowledgements, marks and losses, and says how many packets may be in flight. It
 //! does not see time other than through events, and keeps no timer.
 
+mod delay;
+mod ecn;
 mod fixed;
+mod loss;
+mod queue;
+mod round;
+#[cfg(test)]
+mod tests;
+mod window;
 
+pub use delay::DelayTarget;
+pub use ecn::EcnAimd;
 pub use fixed::FixedWindow;
+pub use window::Window;
 
 use crate::recovery::LossCause;
 use crate::time::{Duration, Instant};
@@ -62,6 +73,11 @@ pub trait CongestionControl {
     /// Packets that may be in flight on the path, at least 1.
     fn window(&self) -> u32;
 
+    /// The same in finer steps, and possibly below 1: what the pacer goes by.
+    fn fine_window(&self) -> Window {
+        Window::packets(self.window())
+    }
+
     /// Packets were acknowledged.
     fn on_ack(&mut self, event: &AckEvent);
 
@@ -78,37 +94,71 @@ pub trait CongestionControl {
     fn on_route_change(&mut self, now: Instant);
 }
 
-/// Which law a path uses.
+/// Which law a path uses, and its state.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Controller {
     /// A window that does not change.
     Fixed(FixedWindow),
+    /// ECN AIMD.
+    Ecn(EcnAimd),
+    /// A target of delay.
+    Delay(DelayTarget),
 }
 
 impl Controller {
+    /// Names of the laws, the default first.
+    pub const NAMES: [&'static str; 3] = ["ecn", "delay", "fixed"];
+
+    /// The law of that name, as for a new path; `None` if there is none.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "ecn" => Some(Controller::Ecn(EcnAimd::new())),
+            "delay" => Some(Controller::Delay(DelayTarget::new())),
+            "fixed" => Some(Controller::Fixed(FixedWindow::default())),
+            _ => None,
+        }
+    }
+
+    /// The name of the law.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Controller::Ecn(_) => "ecn",
+            Controller::Delay(_) => "delay",
+            Controller::Fixed(_) => "fixed",
+        }
+    }
+
     fn law(&self) -> &dyn CongestionControl {
         match self {
             Controller::Fixed(c) => c,
+            Controller::Ecn(c) => c,
+            Controller::Delay(c) => c,
         }
     }
 
     fn law_mut(&mut self) -> &mut dyn CongestionControl {
         match self {
             Controller::Fixed(c) => c,
+            Controller::Ecn(c) => c,
+            Controller::Delay(c) => c,
         }
     }
 }
 
 impl Default for Controller {
     fn default() -> Self {
-        Controller::Fixed(FixedWindow::default())
+        Controller::Ecn(EcnAimd::new())
     }
 }
 
 impl CongestionControl for Controller {
     fn window(&self) -> u32 {
         self.law().window()
+    }
+
+    fn fine_window(&self) -> Window {
+        self.law().fine_window()
     }
 
     fn on_ack(&mut self, event: &AckEvent) {

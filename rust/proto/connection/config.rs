@@ -3,7 +3,7 @@
 //! What the owner of a connection decides.
 
 use super::MAX_PATHS;
-use crate::congestion::{Controller, FixedWindow};
+use crate::congestion::Controller;
 use crate::recovery::Timers;
 use crate::wire::PlaneList;
 
@@ -43,7 +43,7 @@ impl Config {
             paths_per_plane: Self::PATHS_PER_PLANE,
             payload_mtu: 4096,
             crc: true,
-            controller: Controller::Fixed(FixedWindow::default()),
+            controller: Controller::default(),
             burst: 16,
             timers: Timers::default(),
         }

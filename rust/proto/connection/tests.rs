@@ -26,7 +26,8 @@ fn planes(host: u8, n: u8) -> PlaneList {
 }
 
 fn conn(host: u8, n_planes: u8) -> Conn {
-    let cfg = Config::new(0x1000_0000 + u32::from(host), 7, planes(host, n_planes));
+    let mut cfg = Config::new(0x1000_0000 + u32::from(host), 7, planes(host, n_planes));
+    cfg.controller = crate::congestion::Controller::by_name("fixed").unwrap();
     conn_with(cfg)
 }
 

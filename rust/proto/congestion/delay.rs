@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A law that goes by delay alone, after Swift (Kumar et al., SIGCOMM 2020): for fabrics without
+//! ECN, and where queues are to be kept shorter than marking thresholds keep them.
+
+use super::queue::Queue;
+use super::{AckEvent, CongestionControl, LossEvent, MarkEvent, Window};
+use crate::recovery::LossCause;
+use crate::time::{Duration, Instant};
+
+/// Packets in flight on a new route.
+const INITIAL: Window = Window::packets(8);
+/// Growth per round below the target, 1/256 packet; as in the ECN law, for one of many paths.
+const INCREASE: u32 = 64;
+/// Least distance of the target from the least round-trip time. Swift has 25 µs, with time stamps
+/// taken by the NIC; ours include the schedulers of both hosts.
+const TARGET_MIN: Duration = Duration::from_micros(500);
+/// Swift's beta: of the overshoot, how much a cut takes, of 1024.
+const BETA: u64 = 819;
+/// Swift's max_mdf: most that is cut in one round trip, of 1024.
+const CUT_MOST: u32 = 512;
+/// The target goes up by as much as this for small windows, in parts of itself of 1024: many flows
+/// make a longer queue by chance (Swift section 3.5).
+const SCALE_MOST: u64 = 2048;
+
+/// Keeps the round-trip time at a target.
+#[derive(Clone, Copy, Debug)]
+pub struct DelayTarget {
+    window: Window,
+    undo: Option<Window>,
+    slow_start: bool,
+    queue: Queue,
+    /// Smoothed samples, as single ones carry the hosts' noise.
+    smoothed: Duration,
+    last_cut: Instant,
+}
+
+impl DelayTarget {
+    /// A law that knows nothing of its path yet.
+    pub const fn new() -> Self {
+        DelayTarget {
+            window: INITIAL,
+            undo: None,
+            slow_start: true,
+            queue: Queue::new(),
+            smoothed: Duration::ZERO,
+            last_cut: Instant(0),
+        }
+    }
+
+    /// The round-trip time that the law steers to, zero before the first sample.
+    pub fn target(&self) -> Duration {
+        let base = self.queue.base();
+        if base == Duration::ZERO {
+            return base;
+        }
+        let above = Duration(base.0 / 2).max(TARGET_MIN).0;
+        // 1/sqrt(window), between windows of 1/10 and 100 packets as Swift has it: 0 … 3.
+        let root = u64::from((self.window.raw().max(Window::MIN.raw()) << 8).isqrt());
+        let scale = (256 * 1024 / root.max(1)).min(SCALE_MOST);
+        let above = above.saturating_mul(1024 + scale) / 1024;
+        base.saturating_add(Duration(above))
+    }
+
+    fn take_sample(&mut self, rtt: Duration) {
+        self.queue.sample(rtt);
+        self.smoothed = if self.smoothed == Duration::ZERO {
+            rtt
+        } else {
+            Duration(self.smoothed.0 - self.smoothed.0 / 4 + rtt.0 / 4)
+        };
+    }
+}
+
+impl Default for DelayTarget {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CongestionControl for DelayTarget {
+    fn window(&self) -> u32 {
+        self.window.whole()
+    }
+
+    fn fine_window(&self) -> Window {
+        self.window
+    }
+
+    fn on_ack(&mut self, e: &AckEvent) {
+        let Some(rtt) = e.rtt else {
+            return;
+        };
+        self.take_sample(rtt);
+        let (target, now) = (self.target(), self.smoothed.min(rtt));
+        if now <= target {
+            let used = e.in_flight_before.saturating_mul(4) >= self.window.whole();
+            if used && self.slow_start {
+                self.window.add_packets(e.acked);
+            } else if used {
+                self.window.grow(INCREASE, e.acked);
+            }
+            return;
+        }
+        if e.now.since(self.last_cut) < self.smoothed {
+            return;
+        }
+        let part = (now.0 - target.0).saturating_mul(BETA) / now.0.max(1);
+        let part = u32::try_from(part).unwrap_or(u32::MAX).min(CUT_MOST);
+        self.queue.above_target(now, self.window <= Window::MIN);
+        self.window.cut(part, Window::MIN);
+        self.slow_start = false;
+        self.last_cut = e.now;
+        self.undo = None;
+    }
+
+    fn on_mark(&mut self, _: &MarkEvent) {}
+
+    fn on_loss(&mut self, e: &LossEvent) {
+        if e.cause == LossCause::Timeout {
+            self.undo = self.undo.max(Some(self.window));
+            self.window = self.window.min(Window::ONE);
+        }
+    }
+
+    fn on_spurious(&mut self, _: Instant) {
+        if let Some(before) = self.undo.take() {
+            self.window = self.window.max(before);
+        }
+    }
+
+    fn on_route_change(&mut self, _: Instant) {
+        *self = DelayTarget {
+            window: self.window.min(INITIAL),
+            undo: self.undo,
+            ..DelayTarget::new()
+        };
+    }
+}
