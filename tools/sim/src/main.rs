@@ -75,6 +75,8 @@ struct Cli {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LawName {
+    Ecn,
+    Delay,
     Fixed,
 }
 
@@ -155,6 +157,8 @@ impl Cli {
             p.settings.burst = n;
         }
         match self.law {
+            Some(LawName::Ecn) => p.settings.law = Law::Ecn,
+            Some(LawName::Delay) => p.settings.law = Law::Delay,
             Some(LawName::Fixed) => p.settings.law = Law::Fixed(self.window),
             None => {}
         }

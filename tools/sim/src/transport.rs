@@ -2,7 +2,7 @@
 
 //! What connections are, and how MetaRoCE is set.
 
-use proto::congestion::{Controller, FixedWindow};
+use proto::congestion::{Controller, DelayTarget, EcnAimd, FixedWindow};
 use proto::connection::Config;
 use proto::recovery::Timers;
 use proto::time::Duration;
@@ -30,6 +30,10 @@ impl Transport {
 /// Law of congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
+    /// ECN AIMD.
+    Ecn,
+    /// A target of delay.
+    Delay,
     /// A window of so many packets a path.
     Fixed(u32),
 }
@@ -51,7 +55,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             paths: Config::PATHS_PER_PLANE,
-            law: Law::Fixed(16),
+            law: Law::Ecn,
             burst: 4,
             // For hardware and round trips of some 10 us; the module's defaults allow for the
             // scheduling of virtual machines.
@@ -75,6 +79,8 @@ impl Settings {
         cfg.burst = self.burst;
         cfg.timers = self.timers;
         cfg.controller = match self.law {
+            Law::Ecn => Controller::Ecn(EcnAimd::new()),
+            Law::Delay => Controller::Delay(DelayTarget::new()),
             Law::Fixed(n) => Controller::Fixed(FixedWindow::new(n)),
         };
         cfg
