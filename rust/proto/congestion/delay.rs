@@ -12,9 +12,9 @@ use crate::time::{Duration, Instant};
 const INITIAL: Window = Window::packets(8);
 /// Growth per round below the target, 1/256 packet; as in the ECN law, for one of many paths.
 const INCREASE: u32 = 64;
-/// Least distance of the target from the least round-trip time. Swift has 25 µs, with time stamps
-/// taken by the NIC; ours include the schedulers of both hosts.
-const TARGET_MIN: Duration = Duration::from_micros(500);
+/// Least distance of the target from the least round-trip time, as a part of a grain. Swift has
+/// 25 µs, with time stamps taken by the NIC; ours include the schedulers of both hosts.
+const TARGET_MIN: u64 = 2;
 /// Swift's beta: of the overshoot, how much a cut takes, of 1024.
 const BETA: u64 = 819;
 /// Swift's max_mdf: most that is cut in one round trip, of 1024.
@@ -33,6 +33,8 @@ pub struct DelayTarget {
     /// Smoothed samples, as single ones carry the hosts' noise.
     smoothed: Duration,
     last_cut: Instant,
+    /// What hosts do to a round trip, [`crate::recovery::Timers::granularity`].
+    grain: Duration,
 }
 
 impl DelayTarget {
@@ -45,7 +47,13 @@ impl DelayTarget {
             queue: Queue::new(),
             smoothed: Duration::ZERO,
             last_cut: Instant(0),
+            grain: Duration::from_millis(1),
         }
+    }
+
+    /// Sets what of a delay is the hosts' doing; a millisecond otherwise.
+    pub fn set_granularity(&mut self, grain: Duration) {
+        self.grain = grain;
     }
 
     /// The round-trip time that the law steers to, zero before the first sample.
@@ -54,7 +62,9 @@ impl DelayTarget {
         if base == Duration::ZERO {
             return base;
         }
-        let above = Duration(base.0 / 2).max(TARGET_MIN).0;
+        let above = Duration(base.0 / 2)
+            .max(Duration(self.grain.0 / TARGET_MIN))
+            .0;
         // 1/sqrt(window), between windows of 1/10 and 100 packets as Swift has it: 0 … 3.
         let root = u64::from((self.window.raw().max(Window::MIN.raw()) << 8).isqrt());
         let scale = (256 * 1024 / root.max(1)).min(SCALE_MOST);
@@ -63,7 +73,6 @@ impl DelayTarget {
     }
 
     fn take_sample(&mut self, rtt: Duration) {
-        self.queue.sample(rtt);
         self.smoothed = if self.smoothed == Duration::ZERO {
             rtt
         } else {
@@ -91,6 +100,7 @@ impl CongestionControl for DelayTarget {
         let Some(rtt) = e.rtt else {
             return;
         };
+        self.queue.set_least(e.min_rtt);
         self.take_sample(rtt);
         let (target, now) = (self.target(), self.smoothed.min(rtt));
         if now <= target {
@@ -130,9 +140,11 @@ impl CongestionControl for DelayTarget {
     }
 
     fn on_route_change(&mut self, _: Instant) {
+        let before = self.undo.unwrap_or(self.window);
         *self = DelayTarget {
-            window: self.window.min(INITIAL),
+            window: before.min(INITIAL),
             undo: self.undo,
+            grain: self.grain,
             ..DelayTarget::new()
         };
     }

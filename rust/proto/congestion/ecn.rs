@@ -25,13 +25,16 @@ const CLEAN_ROUNDS: u8 = 8;
 const INCREASE_MOST: u32 = 4;
 /// Gain of the estimate of marks, as a shift: 1/16 (RFC 8257 section 4.2).
 const GAIN: u32 = 4;
-/// The least delay above the base that counts as a queue too long. Above what the schedulers of
-/// hosts do to a round trip; a fabric that would fill such a queue should mark.
-const TARGET_MIN: Duration = Duration::from_micros(2_000);
-/// The least delay that counts as a queue at all.
-const QUEUE_MIN: Duration = Duration::from_micros(20);
+/// The least delay above the base that counts as a queue too long, in grains. A fabric that would
+/// fill such a queue should mark.
+const TARGET_MIN: u64 = 2;
+/// And the most; in between it is half the round trip. The base may be too high by the queue that
+/// stood when it was measured, and must not double with each who comes to that of others.
+const TARGET_MAX: u64 = 8;
+/// The least delay that counts as a queue at all, as a part of a grain.
+const QUEUE_MIN: u64 = 50;
 /// A window so small that a queue above the target is not its doing.
-const SMALL: Window = Window::packets(4);
+const SMALL: Window = INITIAL;
 /// Of the overshoot of delay, how much a cut takes, of 1024 (Swift, beta = 0.8).
 const DELAY_BETA: u64 = 819;
 /// Most that delay cuts at once, of 1024.
@@ -56,6 +59,8 @@ pub struct EcnAimd {
     round: Round,
     queue: Queue,
     loss: ExcessLoss,
+    /// What hosts do to a round trip, [`crate::recovery::Timers::granularity`].
+    grain: Duration,
 }
 
 impl EcnAimd {
@@ -72,7 +77,13 @@ impl EcnAimd {
             round: Round::new(),
             queue: Queue::new(),
             loss: ExcessLoss::new(),
+            grain: Duration::from_millis(1),
         }
+    }
+
+    /// Sets what of a delay is the hosts' doing; a millisecond otherwise.
+    pub fn set_granularity(&mut self, grain: Duration) {
+        self.grain = grain;
     }
 
     /// The estimated share of marked packets, of 1024.
@@ -124,12 +135,9 @@ impl EcnAimd {
         } else {
             0
         };
-        if round.least != Duration::ZERO {
-            self.queue.sample(round.least);
-        }
         let base = self.queue.base();
         let delay = self.queue.delay(round.least);
-        let stands = delay > Duration(base.0 / 4).max(QUEUE_MIN);
+        let stands = delay > Duration(base.0 / 4).max(Duration(self.grain.0 / QUEUE_MIN));
         if !self.stale {
             let least = self.window.whole() <= 1;
             self.judge_delay(round.least, in_flight);
@@ -144,7 +152,11 @@ impl EcnAimd {
     fn judge_delay(&mut self, least_rtt: Duration, in_flight: u32) {
         let base = self.queue.base();
         let delay = self.queue.delay(least_rtt);
-        let target = base.max(TARGET_MIN);
+        let target = Duration(base.0 / 2)
+            .max(self.grain.saturating_mul(TARGET_MIN))
+            .min(self.grain.saturating_mul(TARGET_MAX));
+        // Doubling once more would overshoot by as much.
+        self.slow_start &= delay <= Duration(target.0 / 4);
         let Some(over) = delay.0.checked_sub(target.0).filter(|n| *n > 0) else {
             return;
         };
@@ -170,7 +182,16 @@ impl CongestionControl for EcnAimd {
         self.window
     }
 
+    fn marked_share(&self) -> u32 {
+        if self.slow_start {
+            0
+        } else {
+            self.alpha
+        }
+    }
+
     fn on_ack(&mut self, e: &AckEvent) {
+        self.queue.set_least(e.min_rtt);
         self.hold = self.hold.saturating_sub(e.acked);
         if self.hold == 0 {
             self.grow(e);
@@ -207,9 +228,12 @@ impl CongestionControl for EcnAimd {
     }
 
     fn on_route_change(&mut self, _: Instant) {
+        let before = self.undo.unwrap_or(self.window);
         *self = EcnAimd {
-            window: self.window.min(INITIAL),
+            // Nothing is known of the new route, the timeouts of the old one included.
+            window: before.min(INITIAL),
             undo: self.undo,
+            grain: self.grain,
             ..EcnAimd::new()
         };
     }

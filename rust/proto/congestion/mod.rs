@@ -9,6 +9,7 @@ mod delay;
 mod ecn;
 mod fixed;
 mod loss;
+mod pacer;
 mod queue;
 mod round;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod window;
 pub use delay::DelayTarget;
 pub use ecn::EcnAimd;
 pub use fixed::FixedWindow;
+pub use pacer::{Pace, Pacer};
 pub use window::Window;
 
 use crate::recovery::LossCause;
@@ -38,7 +40,8 @@ pub struct AckEvent {
     pub in_flight_before: u32,
     /// A round-trip sample, if the acknowledgement gave one.
     pub rtt: Option<Duration>,
-    /// The path's least round-trip time on this route, zero if unknown.
+    /// The least round-trip time of the path's plane, as far as it is known to this connection;
+    /// zero if unknown.
     pub min_rtt: Duration,
 }
 
@@ -76,6 +79,12 @@ pub trait CongestionControl {
     /// The same in finer steps, and possibly below 1: what the pacer goes by.
     fn fine_window(&self) -> Window {
         Window::packets(self.window())
+    }
+
+    /// The share of packets that were marked of late, of 1024: where else there is room, others go
+    /// first.
+    fn marked_share(&self) -> u32 {
+        0
     }
 
     /// Packets were acknowledged.
@@ -129,6 +138,15 @@ impl Controller {
         }
     }
 
+    /// Sets what of a delay is the hosts' doing, [`crate::recovery::Timers::granularity`].
+    pub fn set_granularity(&mut self, grain: Duration) {
+        match self {
+            Controller::Fixed(_) => {}
+            Controller::Ecn(c) => c.set_granularity(grain),
+            Controller::Delay(c) => c.set_granularity(grain),
+        }
+    }
+
     fn law(&self) -> &dyn CongestionControl {
         match self {
             Controller::Fixed(c) => c,
@@ -159,6 +177,10 @@ impl CongestionControl for Controller {
 
     fn fine_window(&self) -> Window {
         self.law().fine_window()
+    }
+
+    fn marked_share(&self) -> u32 {
+        self.law().marked_share()
     }
 
     fn on_ack(&mut self, event: &AckEvent) {

@@ -16,40 +16,43 @@ const STUCK: u8 = 4;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
     /// Zero before the first sample.
-    base: Duration,
+    least: Duration,
+    /// What was found to be above that for good.
+    lift: Duration,
     stuck: u8,
 }
 
 impl Queue {
     pub(super) const fn new() -> Self {
         Queue {
-            base: Duration::ZERO,
+            least: Duration::ZERO,
+            lift: Duration::ZERO,
             stuck: 0,
         }
     }
 
-    /// Takes in a sample, or the least of several.
-    pub(super) fn sample(&mut self, rtt: Duration) {
-        if self.base == Duration::ZERO || rtt < self.base {
-            self.base = rtt;
+    /// Takes in the least sample known so far.
+    pub(super) fn set_least(&mut self, rtt: Duration) {
+        if rtt != Duration::ZERO {
+            self.least = rtt;
         }
     }
 
     /// The round-trip time without queue, zero if unknown.
     pub(super) fn base(&self) -> Duration {
-        self.base
+        self.least.saturating_add(self.lift)
     }
 
     /// What a round-trip time has above that.
     pub(super) fn delay(&self, rtt: Duration) -> Duration {
-        Duration(rtt.0.saturating_sub(self.base.0))
+        Duration(rtt.0.saturating_sub(self.base().0))
     }
 
-    /// A round was above the target although the window was the least that delay may bring about:
-    /// the queue is not this path's doing, or the route has become longer. After some of these the
-    /// base moves up, lest the path starve for good.
-    pub(super) fn above_target(&mut self, rtt: Duration, at_least_window: bool) {
-        if !at_least_window {
+    /// A round was above the target. If the window was `small`, the queue is not this path's doing,
+    /// or the route has become longer. After some of these the base moves up, lest the path starve
+    /// for good.
+    pub(super) fn above_target(&mut self, rtt: Duration, small: bool) {
+        if !small {
             self.stuck = 0;
             return;
         }
@@ -57,7 +60,7 @@ impl Queue {
         if self.stuck >= STUCK {
             self.stuck = 0;
             let above = self.delay(rtt);
-            self.base = self.base.saturating_add(Duration(above.0 / 2));
+            self.lift = self.lift.saturating_add(Duration(above.0 / 2));
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{Connection, NakStore, Paths, Slots};
 use crate::packet::{PathId, TxDesc};
 use crate::path::{AckOutcome, Done, Received, Route, Rx};
 use crate::psn::Psn;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{
     AckBlock, AckHeader, DataHeader, PacketFlags, ProbeHeader, ACK_FIXED_LEN, MAX_ACK_BLOCKS,
     MAX_HEADER_LEN,
@@ -115,16 +115,30 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
 
     /// Takes one block of an ACK; [`Connection::on_ack`] does so for all.
     pub fn on_ack_block(&mut self, now: Instant, block: &AckBlock) -> AckOutcome {
+        let plane = self.route(block.path).map_or(0, |r| r.local_plane);
+        let known = self.plane_rtt.get(usize::from(plane)).copied();
         let Some(p) = self.path_mut(block.path) else {
             self.stats.bad_path += 1;
             return AckOutcome::default();
         };
+        p.tx.set_plane_rtt(known.unwrap_or(Duration::ZERO));
+        let stalled = p.tx.timeouts() > 0;
         let out = p.tx.on_ack(now, block);
         if out.progress || out.acked > 0 {
+            if stalled && now.since(self.alive) >= self.cfg.timers.rto_patient {
+                self.wake_others(now, block.path);
+            }
             self.alive = now;
         }
+        // A sample that takes the path to another plane is that plane's.
+        let plane = self.route(block.path).map_or(0, |r| r.local_plane);
+        if let (Some(rtt), Some(least)) = (out.rtt, self.plane_rtt.get_mut(usize::from(plane))) {
+            if *least == Duration::ZERO || rtt < *least {
+                *least = rtt;
+            }
+        }
         if out.moved {
-            self.stats.returns += 1;
+            self.came_home(block.path);
         }
         if out.acked > 0 {
             self.release_held(block.path);

@@ -13,7 +13,7 @@ use super::{Connection, Event, NakStore, Paths, Slots};
 use crate::packet::{PathId, Qpn};
 use crate::psn::Psn;
 use crate::time::{Duration, Instant};
-use crate::wire::{Features, Gid, InitHeader, PacketFlags, ResetHeader, ResetReason};
+use crate::wire::{Features, Gid, InitHeader, PacketFlags, PlaneList, ResetHeader, ResetReason};
 
 /// Wait before the first repetition of INIT; doubled each time.
 const RETRY_FIRST: Duration = Duration::from_millis(2);
@@ -284,14 +284,32 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     }
 
     /// Leaves from the plane that the QP's own GID is on: other planes may not reach the peer's.
+    /// If that is down, and the peer's other addresses are known, from one that is up: the peer is
+    /// to hear of just that.
     fn handshake_tx(&self, kind: Kind, intro: &Intro) -> HandshakeTx {
-        let planes = self.cfg.planes.as_slice();
-        let own = planes.iter().position(|p| p.gid == intro.local_gid);
-        HandshakeTx {
+        let index = |list: &PlaneList, gid: Gid| {
+            let at = list.as_slice().iter().position(|p| p.gid == gid);
+            at.and_then(|i| u8::try_from(i).ok())
+        };
+        let local_plane = index(&self.cfg.planes, intro.local_gid).unwrap_or(0);
+        let usual = HandshakeTx {
             kind,
-            local_plane: own.and_then(|i| u8::try_from(i).ok()).unwrap_or(0),
+            local_plane,
             remote: intro.peer_gid,
+        };
+        let peer_plane = index(&self.peer_planes, intro.peer_gid);
+        if peer_plane.is_none_or(|r| self.pair_up((local_plane, r))) {
+            return usual;
         }
+        let detour = self.any_pair_up().and_then(|(local_plane, r)| {
+            let remote = self.peer_planes.get(r)?.gid;
+            Some(HandshakeTx {
+                kind,
+                local_plane,
+                remote,
+            })
+        });
+        detour.unwrap_or(usual)
     }
 
     fn establish(&mut self, now: Instant, peer: &InitHeader) {
@@ -313,9 +331,10 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             let route = self.home_route(path);
             let tx_first = first_psn(peer.src_conn, path);
             let rx_first = first_psn(self.cfg.local_id, path);
-            let cc = self.cfg.controller;
+            let (cc, grain) = (self.cfg.controller, self.cfg.timers.granularity);
             if let Some(p) = self.path_mut(path) {
                 p.restart(tx_first, rx_first, route, cc);
+                p.tx.set_granularity(grain);
             }
         }
         for i in 0..n {

@@ -19,6 +19,7 @@
 mod acks;
 mod config;
 mod event;
+mod failure;
 mod handshake;
 mod mask;
 mod naks;
@@ -44,9 +45,10 @@ pub use transmit::Rtx;
 use core::marker::PhantomData;
 use core::ops::DerefMut;
 
+use crate::congestion::Pacer;
 use crate::packet::PathId;
 use crate::path::{Path, Route, RxStats, TxSlot, TxStats};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{PlaneList, MAX_PLANES};
 use event::Events;
 use handshake::Handshake;
@@ -95,6 +97,12 @@ pub struct Connection<S, P, N> {
     alive: Instant,
     /// When paths that have left their planes try those again.
     return_at: Option<Instant>,
+    /// Attempts at that in a row.
+    return_tries: u16,
+    /// When a pacer lets data go that it held up.
+    paced_until: Option<Instant>,
+    /// What was sent against the peer's hint.
+    hinted: Pacer,
     rate_hint: u32,
     payload_mtu: u16,
     crc: bool,
@@ -102,6 +110,8 @@ pub struct Connection<S, P, N> {
     events: Events,
     stats: ConnStats,
     planes: [PlaneStats; MAX_PLANES],
+    /// The least round-trip times on the local planes, zero if unknown.
+    plane_rtt: [Duration; MAX_PLANES],
     _slots: PhantomData<fn() -> S>,
 }
 
@@ -135,6 +145,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             scheduler: Scheduler::default(),
             alive: Instant::default(),
             return_at: None,
+            return_tries: 0,
+            paced_until: None,
+            hinted: Pacer::default(),
             rate_hint: 0,
             payload_mtu: cfg.payload_mtu,
             crc: cfg.crc,
@@ -142,6 +155,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             events: Events::default(),
             stats: ConnStats::default(),
             planes: [PlaneStats::default(); MAX_PLANES],
+            plane_rtt: [Duration::ZERO; MAX_PLANES],
             cfg,
             _slots: PhantomData,
         })
@@ -262,6 +276,10 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             t.add(p.rx.stats());
         }
         t
+    }
+
+    fn grain(&self) -> Duration {
+        self.cfg.timers.granularity
     }
 
     /// Brings the path sets in line with the path after a change.

@@ -41,9 +41,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             .is_some_and(|r| self.pair_up((r.local_plane, r.remote_plane)))
     }
 
+    /// The pair of planes that a path is on unless it had to leave.
+    pub(super) fn home(&self, path: PathId) -> (u8, u8) {
+        self.pair(u32::from(path.0))
+    }
+
     /// Whether the path is on its own planes, or those are known to be down.
     pub(super) fn is_home(&self, path: PathId) -> bool {
-        let home = self.pair(u32::from(path.0));
+        let home = self.home(path);
         let current = self.route(path).map(|r| (r.local_plane, r.remote_plane));
         current == Some(home) || !self.pair_up(home)
     }
@@ -153,7 +158,17 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         (0..n * m).map(move |j| self.pair(k + skip + j))
     }
 
-    fn pair_up(&self, (local, remote): (u8, u8)) -> bool {
+    /// Some pair of planes that is up.
+    pub(super) fn any_pair_up(&self) -> Option<(u8, u8)> {
+        let (n, m) = (self.cfg.planes.len(), self.peer_planes.len());
+        let all = (0..n).flat_map(|l| (0..m).map(move |r| (l, r)));
+        let mut up = all.filter(|p| self.pair_up(*p));
+        // Planes are fabrics of their own, if there are as many of them here as there.
+        let first = up.clone().next();
+        up.find(|(l, r)| l == r).or(first)
+    }
+
+    pub(super) fn pair_up(&self, (local, remote): (u8, u8)) -> bool {
         match (self.cfg.planes.get(local), self.peer_planes.get(remote)) {
             (Some(l), Some(r)) => l.up && r.up && l.gid.is_v4() == r.gid.is_v4(),
             _ => false,

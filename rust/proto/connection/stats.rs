@@ -27,6 +27,8 @@ pub struct ConnStats {
     pub resets_received: u64,
     /// Paths moved to another plane or source port by a timeout.
     pub reroutes_timeout: u64,
+    /// Times that a pair of planes carried nothing, while others did, and all its paths moved.
+    pub planes_left: u64,
     /// Paths that went back to their planes because those work again.
     pub returns: u64,
     /// Paths moved because a plane went down or came back.

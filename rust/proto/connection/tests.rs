@@ -511,8 +511,10 @@ fn what_is_outstanding_on_a_dead_plane_is_sent_on_another() {
     let now = Instant(10_000);
     let mut n = 0;
     while let Some(b) = a.reserve(now) {
-        a.assign(now, b.path, TxDesc::default(), false).unwrap();
-        n += 1;
+        for _ in 0..b.max_packets {
+            a.assign(now, b.path, TxDesc::default(), false).unwrap();
+            n += 1;
+        }
     }
     assert_eq!(n, 16 * 64);
     a.set_local_plane(now, 1, false);

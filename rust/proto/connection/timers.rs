@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Timers of a connection: the handshake's and one per path, all on one deadline.
+//! Timers of a connection: the handshake's, the pacers' and one per path, all on one deadline.
 
 use super::{Connection, NakStore, Paths, Slots, State};
-use crate::packet::PathId;
 use crate::path::{Expired, Route};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::wire::ProbeHeader;
-
-/// Every so many timeouts in a row a path tries another plane; at the others another UDP source port.
-const PLANE_EVERY: u8 = 2;
-
-/// How often paths that have left their planes look whether those work again.
-const RETURN_EVERY: Duration = Duration::from_millis(1_000);
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +25,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             return first;
         }
         first = earlier(first, self.return_at);
+        first = earlier(first, self.paced_until);
         for path in self.active {
             let deadline = self
                 .path(path)
@@ -41,16 +35,19 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         first
     }
 
-    /// Acts on timers that have run out; then retransmissions, probes or an INIT are due.
+    /// Acts on timers that have run out; then new data, retransmissions, probes or an INIT may be
+    /// due.
     pub fn on_timeout(&mut self, now: Instant) {
         if !self.established() {
             return;
         }
+        self.paced_until.take_if(|t| *t <= now);
+        let (timers, alive) = (self.cfg.timers, self.alive);
         for path in self.active {
-            let timers = self.cfg.timers;
-            let expired = self
-                .path_mut(path)
-                .and_then(|p| p.tx.on_timeout(now, &timers));
+            let expired = self.path_mut(path).and_then(|p| {
+                let others = p.tx.busy_since().is_some_and(|since| alive > since);
+                p.tx.on_timeout(now, &timers, others)
+            });
             self.refresh(path);
             if let Some(Expired::Timeout(n)) = expired {
                 self.escape(now, path, n);
@@ -59,37 +56,6 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         if self.return_at.is_some_and(|t| t <= now) {
             self.look_homewards(now);
         }
-    }
-
-    /// Tries out the planes that paths have left, with a probe each; the answer takes them back.
-    fn look_homewards(&mut self, now: Instant) {
-        let mut away = false;
-        for i in 0..self.n_paths {
-            let path = PathId(i);
-            if self.is_home(path) {
-                continue;
-            }
-            away = true;
-            let route = self.home_route(path);
-            if let Some(p) = self.path_mut(path) {
-                p.tx.try_route(route);
-            }
-            self.refresh(path);
-        }
-        self.return_at = away.then(|| now.after(RETURN_EVERY));
-    }
-
-    /// Leaves a route on which nothing gets through.
-    fn escape(&mut self, now: Instant, path: PathId, timeouts: u8) {
-        if timeouts % PLANE_EVERY == 0 {
-            self.change_planes(now, path);
-            if self.return_at.is_none() {
-                self.return_at = Some(now.after(RETURN_EVERY));
-            }
-        } else {
-            self.change_port(now, path);
-        }
-        self.stats.reroutes_timeout += 1;
     }
 
     /// The next probe to send. As with [`Connection::assign`], it is handed to the device under
@@ -119,7 +85,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     }
 }
 
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+/// The earlier of two deadlines.
+pub(super) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

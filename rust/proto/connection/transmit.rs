@@ -39,6 +39,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         let len = desc.payload_len();
         let speed = self.pair_speed(route.local_plane, route.remote_plane);
         self.scheduler.charge(route.local_plane, len, speed);
+        self.charge_hint(now, len);
         if let Some(s) = self.planes.get_mut(usize::from(route.local_plane)) {
             s.packets += 1;
             s.bytes += u64::from(len);
@@ -49,7 +50,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.active.insert(path);
     }
 
-    /// The next packet to be sent again, path by path in PSN order. Each is offered once: it must
+    /// The next packet to be sent again, path by path in PSN order, as far as their windows allow. Each is offered once: it must
     /// be sent ([`Connection::retransmit`]) or given back ([`Connection::put_back`]). Several can
     /// be taken before the first is sent.
     pub fn next_retransmit(&mut self) -> Option<Rtx> {
@@ -73,6 +74,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     /// The packet goes out again now. `None` if that is no longer needed: drop what was built. As
     /// with [`Connection::assign`], it is handed to the device under the lock.
     pub fn retransmit(&mut self, now: Instant, path: PathId, psn: Psn) -> Option<Tx> {
+        let mtu = u32::from(self.payload_mtu);
         let p = self.path_mut(path)?;
         let tx = p.tx.retransmit(now, psn);
         let plane = p.tx.route().local_plane;
@@ -81,6 +83,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         if let Some(s) = self.planes.get_mut(usize::from(plane)) {
             s.retransmits += 1;
         }
+        // Not held up by the hint, but what follows is.
+        self.charge_hint(now, mtu);
         Some(tx)
     }
 

@@ -4,14 +4,20 @@
 //!
 //! * [`rtt`]: round-trip estimate;
 //! * [`rto`]: when to stop waiting ([`rto::Timers`]);
-//! * [`loss`]: what an acknowledgement proves lost.
+//! * [`loss`]: what an acknowledgement proves lost;
+//! * [`reordering`]: what it does not prove on paths that turn out not to be FIFO;
+//! * [`share`]: what share of packets is.
 
 pub mod loss;
+pub mod reordering;
 pub mod rto;
 pub mod rtt;
+pub mod share;
 #[cfg(test)]
 mod tests;
 
 pub use loss::{is_lost, LossCause, Transmission};
+pub use reordering::Reordering;
 pub use rto::Timers;
 pub use rtt::Rtt;
+pub use share::LossShare;

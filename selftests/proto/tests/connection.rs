@@ -344,7 +344,7 @@ fn refusals_do_not_block_each_other() {
 fn equal_planes_share_evenly() {
     seeds(6, 4, |seed| {
         let plane = || Plane {
-            rate: 10,
+            rate: 10_000,
             ..Plane::default()
         };
         let mut sim = Sim::new(seed, vec![plane(), plane()]);
@@ -366,7 +366,7 @@ fn equal_planes_share_evenly() {
 fn a_plane_that_goes_down_is_left_at_once() {
     seeds(7, 6, |seed| {
         let plane = || Plane {
-            rate: 1,
+            rate: 1_000,
             ..Plane::default()
         };
         let mut sim = Sim::new(seed, vec![plane(), plane()]);
@@ -415,7 +415,7 @@ fn a_dead_plane_is_left_by_timeouts() {
         // Also with data in one direction only: the ACKs must find another way by themselves.
         let back = if seed % 2 == 0 { 20_000 } else { 0 };
         let plane = || Plane {
-            rate: 1,
+            rate: 1_000,
             ..Plane::default()
         };
         let mut sim = Sim::new(seed, vec![plane(), plane()]);
@@ -436,7 +436,7 @@ fn a_dead_plane_is_left_by_timeouts() {
 fn a_plane_that_works_again_is_used_again() {
     seeds(12, 4, |seed| {
         let plane = || Plane {
-            rate: 1,
+            rate: 1_000,
             delay: 1_000_000,
             loss: 50,
             ..Plane::default()
@@ -481,7 +481,7 @@ fn routes_may_change_at_any_time() {
             delay,
             jitter: 5_000,
             loss: 100,
-            rate: 1,
+            rate: 1_000,
             ..Plane::default()
         };
         let mut sim = Sim::new(seed, vec![plane(10_000), plane(1_000_000)]);
@@ -506,7 +506,7 @@ fn routes_may_change_at_any_time() {
 #[test]
 fn marks_are_counted_once() {
     let plane = || Plane {
-        rate: 1,
+        rate: 1_000,
         mark: 100_000,
         ..Plane::default()
     };

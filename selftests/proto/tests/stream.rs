@@ -378,7 +378,7 @@ fn a_plane_goes_down_and_comes_back_under_load() {
     seeds(8, 10, |seed| {
         let mut rng = Rng::new(seed);
         let plane = || Plane {
-            rate: 2,
+            rate: 2_000,
             loss: 50,
             ..Plane::default()
         };

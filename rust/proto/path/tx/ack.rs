@@ -45,6 +45,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         let in_flight_before = self.in_flight();
 
         let acked_bytes = self.settle(newly, block, &mut out);
+        self.reordering.update(now, out.reordered, &self.rtt);
         out.moved = self.end_trial(now, block);
         if self.echoed.is_none_or(|t| echo > t) {
             out.progress = true;
@@ -60,13 +61,16 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             self.find_lost(now, block, &mut out);
         }
         if out.progress || out.acked > 0 {
+            self.progress = now;
             self.waiting = Waiting {
                 since: now,
+                began: now,
                 ..Waiting::default()
             };
         } else {
             self.stats.stale_acks += 1;
         }
+        self.loss.sample(out.acked, out.lost);
         self.tell_controller(now, &out, acked_bytes, in_flight_before);
         out
     }
@@ -95,6 +99,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
                 && slot.last.stamp.is_after(block.stamp)
             {
                 out.spurious += 1;
+                out.reordered += u32::from(slot.cause != LossCause::Timeout);
             }
         }
         self.outstanding = self.outstanding.without(newly);
@@ -114,7 +119,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
     fn rtt_sample(&mut self, now: Instant, echo: u64, hold: u32) -> Option<Duration> {
         let ticks = (now.0 >> Stamp::SHIFT).checked_sub(echo)?;
         let rtt = Duration(ticks.checked_sub(u64::from(hold))?.max(1) << Stamp::SHIFT);
-        self.rtt.sample(rtt);
+        self.rtt.sample(now, rtt);
         Some(rtt)
     }
 
@@ -139,14 +144,15 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         } else {
             LossCause::Gap
         };
-        let allowance = self.allowance(block.route_epoch);
+        let reordering = self.reordering.window();
+        let allowance = self.allowance(block.route_epoch).max(reordering);
         let start = index(self.una);
         let mut rest = self.outstanding.without(self.lost).without(self.held);
         while let Some(i) = rest.take_from(start) {
             let Some(slot) = self.slot_mut(i) else {
                 break;
             };
-            if is_lost(slot.last, arrived, allowance) {
+            if is_lost(slot.last, arrived, reordering, allowance) {
                 slot.cause = cause;
                 self.lost.set(i);
                 out.lost += 1;
@@ -205,7 +211,10 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
                 in_flight,
                 in_flight_before,
                 rtt: out.rtt,
-                min_rtt: self.rtt.min(),
+                min_rtt: match self.plane_rtt {
+                    Duration::ZERO => self.rtt.min(),
+                    plane => plane.min(self.rtt.min()),
+                },
             });
         }
     }

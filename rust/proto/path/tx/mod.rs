@@ -11,10 +11,10 @@ use core::ops::DerefMut;
 
 use super::{Route, TxStats, NAK_RESERVE, SPAN};
 use crate::bits::Bits256;
-use crate::congestion::{CongestionControl, Controller};
+use crate::congestion::{CongestionControl, Controller, Pace, Pacer};
 use crate::packet::TxDesc;
 use crate::psn::Psn;
-use crate::recovery::{LossCause, Rtt, Transmission};
+use crate::recovery::{LossCause, LossShare, Reordering, Rtt, Timers, Transmission};
 use crate::time::{Duration, Instant, Stamp};
 
 /// A packet that a path sent and that is not acknowledged, or acknowledged and not yet popped.
@@ -53,6 +53,8 @@ pub struct AckOutcome {
     pub marked: u32,
     /// Retransmissions that turned out needless.
     pub spurious: u32,
+    /// Of these, packets that had been overtaken.
+    pub reordered: u32,
     /// Whether the block tells of an arrival that no earlier block told of.
     pub progress: bool,
     /// A round-trip sample.
@@ -75,6 +77,10 @@ pub enum Expired {
 struct Waiting {
     /// Since when the timer runs.
     since: Instant,
+    /// Last progress, or when the path got busy.
+    began: Instant,
+    /// When the timer ran out first, no other path made progress either.
+    patient: bool,
     /// A probe went out since then.
     probed: bool,
     /// Timeouts in a row.
@@ -88,6 +94,9 @@ struct Trial {
     /// Stamp of the probe, `None` while it is to be sent.
     sent: Option<Stamp>,
 }
+
+/// Most of the window that a burst is waited for, packets.
+const WORTH: u32 = 8;
 
 /// The sending half of a path.
 ///
@@ -125,9 +134,18 @@ pub struct TxHalf<S> {
     ce_count: u32,
     since_ack_req: u32,
     waiting: Waiting,
+    /// When the peer last told of an arrival.
+    progress: Instant,
     probe_due: bool,
     rtt: Rtt,
+    /// The least round-trip time of all paths of this plane, zero if unknown.
+    plane_rtt: Duration,
+    reordering: Reordering,
     cc: Controller,
+    pacer: Pacer,
+    /// [`crate::recovery::Timers::granularity`].
+    grain: Duration,
+    loss: LossShare,
     stats: TxStats,
 }
 
@@ -154,9 +172,15 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             ce_count: 0,
             since_ack_req: 0,
             waiting: Waiting::default(),
+            progress: Instant(0),
             probe_due: false,
             rtt: Rtt::new(),
+            plane_rtt: Duration::ZERO,
+            reordering: Reordering::default(),
             cc: Controller::default(),
+            pacer: Pacer::default(),
+            grain: Timers::default().granularity,
+            loss: LossShare::default(),
             stats: TxStats::default(),
         })
     }
@@ -179,7 +203,11 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.waiting = Waiting::default();
         self.probe_due = false;
         self.rtt = Rtt::new();
+        self.plane_rtt = Duration::ZERO;
+        self.reordering = Reordering::default();
         self.cc = cc;
+        self.pacer.reset();
+        self.loss = LossShare::default();
     }
 
     /// Where the path's packets go just now.
@@ -190,6 +218,18 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
     /// The round-trip estimate.
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
+    }
+
+    /// Sets what of times is the hosts' doing, [`Timers::granularity`]; the controller's too.
+    pub fn set_granularity(&mut self, grain: Duration) {
+        self.grain = grain;
+        self.cc.set_granularity(grain);
+    }
+
+    /// Tells the least round-trip time of all paths of this plane: that of this path alone may have
+    /// the others' queue in it. To be called before [`TxHalf::on_ack`].
+    pub fn set_plane_rtt(&mut self, rtt: Duration) {
+        self.plane_rtt = rtt;
     }
 
     /// Counters.
@@ -205,6 +245,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
     /// Sets the congestion controller, whatever the old one learnt.
     pub fn set_controller(&mut self, cc: Controller) {
         self.cc = cc;
+        self.cc.set_granularity(self.grain);
     }
 
     /// Packets sent and neither acknowledged, nor held by the receiver, nor known to be lost.
@@ -240,6 +281,47 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         let span = (SPAN - NAK_RESERVE).saturating_sub(self.next.ahead_of(self.una));
         let window = self.cc.window().saturating_sub(self.in_flight());
         span.min(window).min(self.free_slots())
+    }
+
+    /// How many of those the pacer lets go now; `Err` with the time to ask again if it is the pacer
+    /// alone that forbids it. Zero also where the room there is is not worth a burst.
+    pub fn room_paced(&self, now: Instant) -> Result<u32, Instant> {
+        let room = self.room();
+        // Silly windows make small bursts, which cost hosts more than they give: what is in flight
+        // brings an acknowledgement that makes room for more.
+        let worth = (self.cc.window() / 4).clamp(1, WORTH);
+        if room < worth && self.in_flight() > 0 {
+            return Ok(0);
+        }
+        if room == 0 {
+            return Ok(0);
+        }
+        let n = self.pacer.credit(now, &self.pace(), u64::from(room))?;
+        Ok(u32::try_from(n).unwrap_or(u32::MAX))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::of_window(self.cc.fine_window(), self.rtt.smoothed(), self.grain)
+    }
+
+    /// The share of packets that were lost of late, of 1024.
+    pub fn loss_share(&self) -> u32 {
+        self.loss.share()
+    }
+
+    /// Whether packets are outstanding and the path was silent for so long that it had to ask.
+    pub fn is_silent(&self) -> bool {
+        !self.outstanding.is_empty() && (self.waiting.probed || self.waiting.timeouts > 0)
+    }
+
+    /// When the path last made progress, or got busy; if it is busy.
+    pub fn busy_since(&self) -> Option<Instant> {
+        (!self.outstanding.is_empty()).then_some(self.waiting.began)
+    }
+
+    /// When the peer last told of an arrival on this path; the beginning of time if it never did.
+    pub fn progress(&self) -> Instant {
+        self.progress
     }
 
     /// Whether a NAK may be sent now: it needs a place in the span, not in the window.

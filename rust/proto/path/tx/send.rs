@@ -5,6 +5,7 @@
 use core::ops::DerefMut;
 
 use super::{index, Tx, TxHalf, TxSlot, Waiting};
+use crate::congestion::CongestionControl;
 use crate::packet::TxDesc;
 use crate::path::ACK_EVERY;
 use crate::psn::Psn;
@@ -55,11 +56,13 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         if self.outstanding.is_empty() {
             self.waiting = Waiting {
                 since: now,
+                began: now,
                 ..Waiting::default()
             };
         }
         self.outstanding.set(i);
         self.next = psn.add(1);
+        self.pacer.charge(now, &self.pace(), 1);
         self.since_ack_req += 1;
         let ack_req = ack || self.since_ack_req >= ACK_EVERY;
         if ack_req {
@@ -75,10 +78,16 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         })
     }
 
-    /// Picks the lost packet with the lowest PSN. It is not offered again until it is sent
+    /// Picks the lost packet with the lowest PSN, if the window has room for it; after a timeout
+    /// one goes whatever the window. It is not offered again until it is sent
     /// ([`TxHalf::retransmit`]), given back ([`TxHalf::unpick`]) or the timer runs out.
     pub fn pick_lost(&mut self) -> Option<(Psn, TxDesc)> {
         let i = self.lost.without(self.picked).first_from(index(self.una))?;
+        let sent = self.in_flight() + self.picked.count();
+        let timeout = self.slot_mut(i)?.cause == LossCause::Timeout;
+        if sent >= self.cc.window() && !timeout {
+            return None;
+        }
         self.picked.set(i);
         let psn = self.psn_at(i);
         Some((psn, self.slot_mut(i)?.desc))
@@ -114,6 +123,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             LossCause::Timeout => &mut self.stats.retransmits_timeout,
         };
         *counter += 1;
+        self.pacer.charge(now, &self.pace(), 1);
         // A retransmission restarts the probe timer, but does not undo the back-off.
         self.waiting.since = now;
         self.waiting.probed = false;

@@ -18,7 +18,12 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         }
         let w = &self.waiting;
         let wait = if w.probed || w.timeouts > 0 {
-            timers.rto(&self.rtt, w.timeouts)
+            let rto = timers.rto(&self.rtt, w.timeouts);
+            if w.patient {
+                rto.max(timers.rto_patient)
+            } else {
+                rto
+            }
         } else {
             timers.probe(&self.rtt)
         };
@@ -30,21 +35,40 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.waiting.timeouts
     }
 
-    /// Acts on the timer. `None` if it has not run out: calls too many do no harm.
-    pub fn on_timeout(&mut self, now: Instant, timers: &Timers) -> Option<Expired> {
+    /// Acts on the timer. `None` if it has not run out: calls too many do no harm. `alone`: others
+    /// that are busy make progress. If not, the timeout is put off up to its patient bound.
+    pub fn on_timeout(&mut self, now: Instant, timers: &Timers, alone: bool) -> Option<Expired> {
         if self.deadline(timers)? > now {
             return None;
         }
-        self.waiting.since = now;
-        self.probe_due = true;
         if !self.waiting.probed && self.waiting.timeouts == 0 {
+            self.waiting.since = now;
             self.waiting.probed = true;
+            self.probe_due = true;
             return Some(Expired::Probe);
         }
+        if !alone && !self.waiting.patient {
+            self.waiting.patient = true;
+            if self.deadline(timers)? > now {
+                return None;
+            }
+        }
+        self.waiting.since = now;
+        self.probe_due = true;
         self.waiting.timeouts = self.waiting.timeouts.saturating_add(1);
         self.stats.timeouts += 1;
         self.give_up_waiting(now);
         Some(Expired::Timeout(self.waiting.timeouts))
+    }
+
+    /// Others got through again after a while in which none did: asks at once, and back-off starts
+    /// over.
+    pub fn retry_now(&mut self, now: Instant) {
+        if self.waiting.timeouts > 0 {
+            self.waiting.since = now;
+            self.waiting.timeouts = 1;
+            self.probe_due = true;
+        }
     }
 
     /// The oldest packet counts as lost, so that data flows again even where probes do not help;

@@ -2,7 +2,7 @@
 
 //! Simulation of two endpoints.
 
-#![allow(dead_code)] // Every test binary uses a part of it.
+#![allow(dead_code, unused_imports)] // Every test binary uses a part of it.
 
 pub mod host;
 pub mod net;

@@ -18,7 +18,7 @@ pub struct Plane {
     pub delay: u64,
     /// Up to so much more for each packet, ns. Flows stay in order unless `reorder` strikes.
     pub jitter: u64,
-    /// Link rate, bit/ns; 0 is infinite.
+    /// Link rate, Mbit/s; 0 is infinite.
     pub rate: u64,
     /// Queueing delay above which packets are dropped, ns.
     pub queue: u64,
@@ -30,6 +30,8 @@ pub struct Plane {
     pub reorder: u32,
     /// Nothing gets through.
     pub dead: bool,
+    /// Nothing gets through from this node.
+    pub dead_from: Option<usize>,
 }
 
 impl Default for Plane {
@@ -44,6 +46,7 @@ impl Default for Plane {
             duplicate: 0,
             reorder: 0,
             dead: false,
+            dead_from: None,
         }
     }
 }
@@ -125,9 +128,9 @@ impl Sim {
         }
         // Frame overhead as on Ethernet.
         let bits = (bytes.len() as u64 + 66) * 8;
-        sent += bits.checked_div(plane.rate).unwrap_or(0);
+        sent += (bits * 1000).checked_div(plane.rate).unwrap_or(0);
         *free = sent;
-        if plane.dead || self.rng.chance(plane.loss) {
+        if plane.dead || plane.dead_from == Some(from) || self.rng.chance(plane.loss) {
             self.dropped += 1;
             return;
         }
