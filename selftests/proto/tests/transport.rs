@@ -70,13 +70,13 @@ impl App for Stream {
         self.next += 1;
     }
 
-    fn build(&mut self, desc: &TxDesc) -> Option<(DataFields, Vec<u8>)> {
-        let fields = DataFields {
+    fn build(&mut self, desc: &TxDesc, payload: &mut Vec<u8>) -> Option<DataFields> {
+        payload.resize(LEN as usize, 0);
+        Some(DataFields {
             opcode: desc.opcode,
             msn: desc.msn,
             ..DataFields::default()
-        };
-        Some((fields, vec![0; LEN as usize]))
+        })
     }
 
     fn receive(&mut self, now: Instant, f: &DataFields, _: &[u8]) -> Taken {

@@ -62,8 +62,11 @@ impl Default for Settings {
             timers: Timers {
                 rto_initial: Duration::from_millis(1),
                 rto_min: Duration::from_micros(100),
+                rto_patient: Duration::from_micros(100),
+                rto_cap: Duration::from_millis(10),
                 rto_max: Duration::from_millis(100),
                 probe_min: Duration::from_micros(30),
+                granularity: Duration::from_micros(1),
             },
         }
     }
