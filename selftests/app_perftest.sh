@@ -78,6 +78,16 @@ test_ib_read_lat() {
 	perf ib_read_lat -e -n 200 -s 4096
 }
 
+test_ib_send_bw_with_a_shared_receive_queue() {
+	hosts_up 2
+	perf ib_send_bw -e --use-srq -q 4 -n 200 -s 32768
+}
+
+test_ib_send_lat_with_a_shared_receive_queue() {
+	hosts_up 2
+	perf ib_send_lat -e --use-srq -n 200 -s 64
+}
+
 test_ib_atomic_bw() {
 	hosts_up 2
 	perf ib_atomic_bw -e -n 1000
@@ -102,6 +112,8 @@ ktap_run_all \
 	test_ib_send_lat \
 	test_ib_write_lat \
 	test_ib_read_lat \
+	test_ib_send_bw_with_a_shared_receive_queue \
+	test_ib_send_lat_with_a_shared_receive_queue \
 	test_ib_atomic_bw \
 	test_ib_atomic_lat
 ktap_exit

@@ -72,6 +72,23 @@ test_small_netdev_mtu() {
 	pingpong -c -n 50 -s 50000
 }
 
+# 16 QPs on one SRQ
+test_shared_receive_queue() {
+	hosts_up 2
+	client_server "ibv_srq_pingpong" \
+		ibv_srq_pingpong -d "$DEV_A" -g "$(gid_index "$DEV_A")" -s 20000 -n 100 -- \
+		ibv_srq_pingpong -d "$DEV_B" -g "$(gid_index "$DEV_B")" -s 20000 -n 100 \
+		"$(addr4 1 0)"
+}
+
+test_shared_receive_queue_with_events() {
+	hosts_up 2
+	client_server "ibv_srq_pingpong -e" \
+		ibv_srq_pingpong -e -q 4 -d "$DEV_A" -g "$(gid_index "$DEV_A")" -n 100 -- \
+		ibv_srq_pingpong -e -q 4 -d "$DEV_B" -g "$(gid_index "$DEV_B")" -n 100 \
+		"$(addr4 1 0)"
+}
+
 test_same_host() {
 	hosts_up 1
 	client_server "ibv_rc_pingpong on one host" \
@@ -88,5 +105,7 @@ ktap_run_all \
 	test_deep_receive_queue \
 	test_ipv6 \
 	test_small_netdev_mtu \
+	test_shared_receive_queue \
+	test_shared_receive_queue_with_events \
 	test_same_host
 ktap_exit

@@ -35,6 +35,12 @@ user_abi! {
     metaroce_alloc_ucontext_req { abi_version: 4, reserved: 4 }
     metaroce_alloc_ucontext_resp { features: 8, max_inline: 4, max_sge: 4, reserved: 16 }
     metaroce_create_cq_resp { mmap_offset: 8, mmap_size: 8, entries: 4, reserved: 4 }
+    metaroce_resize_cq_resp { mmap_offset: 8, mmap_size: 8, entries: 4, reserved: 4 }
+    metaroce_create_srq_resp {
+        mmap_offset: 8, mmap_size: 8, entries: 4, stride: 4, max_sge: 4, reserved: 4,
+    }
+    metaroce_modify_srq_req { response: 8 }
+    metaroce_modify_srq_resp { mmap_offset: 8, mmap_size: 8, entries: 4, stride: 4 }
     metaroce_create_qp_req { reserved: 16 }
     metaroce_create_qp_resp {
         sq_mmap_offset: 8, sq_mmap_size: 8, rq_mmap_offset: 8, rq_mmap_size: 8,

@@ -28,6 +28,9 @@ pub(crate) const MAX_QP_WR: u32 = 1 << 14;
 /// Most completions in a queue; a power of two.
 pub(crate) const MAX_CQE: u32 = 1 << 17;
 
+/// Most shared receive queues of a device.
+pub(crate) const MAX_SRQ: u32 = 1 << 16;
+
 /// Most elements of a scatter/gather list.
 pub(crate) const MAX_SGE: u32 = 16;
 

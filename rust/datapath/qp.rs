@@ -12,6 +12,11 @@ use super::{
     },
     endpoint::Endpoint,
     now,
+    recv_queue::RecvQueue,
+    srq::{
+        Bound,
+        Srq, //
+    },
     work_queue::WorkQueue,
     wqe::{
         RecvWr,
@@ -94,8 +99,9 @@ pub(crate) struct QpInit {
     pub(crate) send_cq: Arc<Cq>,
     pub(crate) recv_cq: Arc<Cq>,
     pub(crate) sq: (SharedMem, ring::Geometry),
-    /// [`None`] if nothing can be received.
+    /// [`None`] if nothing can be received, or from the shared receive queue.
     pub(crate) rq: Option<(SharedMem, ring::Geometry)>,
+    pub(crate) srq: Option<Arc<Srq>>,
     /// Every send work request has a completion.
     pub(crate) signal_all: bool,
     pub(crate) events: QpEvents,
@@ -107,7 +113,7 @@ pub(crate) struct QpInner {
     pub(super) attr: QpAttr,
     pub(super) conn: Option<Arc<Conn>>,
     pub(super) sq: WorkQueue,
-    pub(super) rq: Option<WorkQueue>,
+    pub(super) rq: Option<RecvQueue>,
     /// Index in the receive queue of the receive with RSN 0.
     pub(super) rq_base: u32,
     pub(super) send: SendStream<KVVec<SendMsg>>,
@@ -117,6 +123,8 @@ pub(crate) struct QpInner {
 
     /// Whether the drained send queue was reported.
     pub(super) told_drained: bool,
+    /// Whether it was reported that no more receives are taken from the shared queue.
+    told_last: bool,
 }
 
 /// A reliable connected queue pair.
@@ -168,9 +176,10 @@ impl Qp {
         let sq = WorkQueue::new(sq, sq_geometry)?;
         // The first work request finds the kernel asleep.
         let _ = sq.sleep();
-        let rq = match init.rq {
-            Some((ring, geometry)) => Some(WorkQueue::new(ring, geometry)?),
-            None => None,
+        let rq = match (init.srq, init.rq) {
+            (Some(srq), _) => Some(RecvQueue::Shared(Bound::new(srq)?)),
+            (None, Some((ring, geometry))) => Some(RecvQueue::Own(WorkQueue::new(ring, geometry)?)),
+            (None, None) => None,
         };
         // CAST: a small constant.
         let window = MSG_WINDOW as usize;
@@ -195,6 +204,7 @@ impl Qp {
             recv,
             nak: None,
             told_drained: false,
+            told_last: false,
         };
         let qp = Arc::pin_init(
             pin_init!(Self {
@@ -313,9 +323,9 @@ impl Qp {
                 let _ = inner.sq.sleep();
                 if let Some(rq) = &mut inner.rq {
                     rq.discard();
-                    rq.stay_awake();
                 }
                 inner.nak = None;
+                inner.told_last = false;
                 inner.attr = QpAttr::default();
                 return inner.conn.take();
             }
@@ -409,25 +419,17 @@ impl Qp {
         let Some(rq) = &mut inner.rq else {
             return;
         };
-        loop {
-            if let Some(index) = rq.oldest() {
-                let wr_id = rq
-                    .entry(index)
-                    .and_then(RecvWr::parse)
-                    .map_or(0, |wr| wr.wr_id);
-                rq.retire();
-                self.push_flushed(&self.recv_cq, wr_id);
-                continue;
-            }
-            match rq.fetch() {
-                Ok(Some(_)) => {}
-                Ok(None) => {
-                    if !matches!(rq.sleep(), Ok(false)) {
-                        break;
-                    }
-                }
-                Err(_) => break,
-            }
+        while let Some(index) = rq.next_to_flush() {
+            let wr_id = rq
+                .entry(index)
+                .and_then(RecvWr::parse)
+                .map_or(0, |wr| wr.wr_id);
+            rq.retire();
+            self.push_flushed(&self.recv_cq, wr_id);
+        }
+        // IBTA 1.4, 11.6.3.1: of those that it had taken, the last is completed.
+        if rq.is_shared() && !core::mem::replace(&mut inner.told_last, true) {
+            self.events.report(QpEvent::LastWqeReached);
         }
     }
 

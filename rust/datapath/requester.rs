@@ -295,7 +295,7 @@ impl Qp {
         let Some(Payload::List(list)) = payload else {
             return Err(AccessError::Key);
         };
-        self.scatter(list, offset, &source)
+        self.scatter(self.pd, list, offset, &source)
     }
 }
 

@@ -95,31 +95,19 @@ impl Qp {
         nak
     }
 
-    /// Returns how many receives were posted since RSN 0, having fetched them, if the packet needs
-    /// to know.
+    /// Returns how many receives there are since RSN 0, having fetched them, if the packet needs to
+    /// know.
     fn receives_posted(&self, inner: &mut Locked<'_>, fields: &DataFields) -> Rsn {
-        let base = inner.rq_base;
-        let wanted = base.wrapping_add(fields.rsn.0);
+        let (base, wanted) = (inner.rq_base, inner.recv_index(fields.rsn));
+        let needed = inner.recv.needs_receive(fields);
         let Some(rq) = &mut inner.rq else {
             return Rsn(0);
         };
-        let missing = wanted.wrapping_sub(rq.fetched()) < 1 << 31;
-        if missing {
-            loop {
-                match rq.fetch() {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break,
-                    Err(_) => {
-                        self.fail_with(inner, QpEvent::Fatal);
-                        return Rsn(0);
-                    }
-                }
-            }
+        if needed && rq.fetch_up_to(wanted).is_err() {
+            self.fail_with(inner, QpEvent::Fatal);
+            return Rsn(0);
         }
-        Rsn(inner
-            .rq
-            .as_ref()
-            .map_or(0, |rq| rq.fetched().wrapping_sub(base)))
+        Rsn(rq.fetched().wrapping_sub(base))
     }
 
     /// Copies the payload of a request to where it belongs, or checks what it names.
@@ -141,16 +129,15 @@ impl Qp {
             }
             Target::ReadFrom(range) => self.remote(&range, access::REMOTE_READ).map(|_| ()),
             Target::Recv { rsn, offset } => {
-                let wr = inner
-                    .rq
-                    .as_ref()
-                    .and_then(|rq| rq.entry(inner.recv_index(rsn)))
+                let rq = inner.rq.as_ref().ok_or(Refusal::ReceiveProtection)?;
+                let wr = rq
+                    .entry(inner.recv_index(rsn))
                     .and_then(RecvWr::parse)
                     .ok_or(Refusal::ReceiveProtection)?;
                 if u64::from(offset) + u64::from(source.len()) > wr.list.total() {
                     return Err(Refusal::ReceiveTooShort);
                 }
-                self.scatter(wr.list, offset, source)
+                self.scatter(rq.pd().unwrap_or(self.pd), wr.list, offset, source)
                     .map_err(|_| Refusal::ReceiveProtection)
             }
         }
@@ -171,9 +158,10 @@ impl Qp {
         found.map_err(|_| Refusal::RemoteAccess)
     }
 
-    /// Copies data to `offset` of a local scatter list.
+    /// Copies data to `offset` of a local scatter list, whose memory is in domain `pd`.
     pub(super) fn scatter(
         &self,
+        pd: u32,
         list: SgList<'_>,
         offset: u32,
         source: &Source<'_>,
@@ -181,10 +169,10 @@ impl Qp {
         let mut done = 0;
         list.walk(offset.into(), source.len().into(), |sge| {
             let len = u64::from(sge.length);
-            let mr =
-                self.endpoint
-                    .mrs()
-                    .get(self.pd, sge.lkey, sge.addr, len, access::LOCAL_WRITE)?;
+            let mr = self
+                .endpoint
+                .mrs()
+                .get(pd, sge.lkey, sge.addr, len, access::LOCAL_WRITE)?;
             source.copy(done, &mr, sge.addr, sge.length)?;
             done += sge.length;
             Ok(())

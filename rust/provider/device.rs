@@ -13,6 +13,7 @@ use super::{
     qp,
     quota::Quotas,
     restrack,
+    srq,
     ucontext, //
 };
 use crate::{
@@ -30,7 +31,8 @@ use crate::{
         },
         event::{
             CqEvents,
-            QpEvents, //
+            QpEvents,
+            SrqEvents, //
         },
         ops::{
             CqInit,
@@ -39,7 +41,9 @@ use crate::{
             MwType,
             QpCreated,
             QpInit,
-            QpQueried, //
+            QpQueried,
+            SrqAttr,
+            SrqChange, //
         },
         post::{
             RecvRequest,
@@ -125,6 +129,7 @@ impl Operations for Device {
     type Pd = pd::Pd;
     type Cq = cq::Cq;
     type Qp = qp::Qp;
+    type Srq = srq::Srq;
     type Mr = mr::Mr;
     type Mw = mw::Mw;
 
@@ -138,6 +143,7 @@ impl Operations for Device {
     fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
         let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SYS_IMAGE_GUID
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SRQ_RESIZE
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT;
@@ -166,6 +172,9 @@ impl Operations for Device {
             max_res_rd_atom: u32::from(limits::MAX_RD_ATOMIC) * limits::MAX_QP,
             max_qp_init_rd_atom: limits::MAX_RD_ATOMIC.into(),
             atomic_cap: AtomicCap::Global,
+            max_srq: limits::MAX_SRQ,
+            max_srq_wr: limits::MAX_QP_WR,
+            max_srq_sge: limits::MAX_SGE,
             max_pkeys: port::PKEYS,
             // In units of 4.096 µs times a power of two.
             local_ca_ack_delay: 15,
@@ -282,6 +291,41 @@ impl Operations for Device {
         access: u32,
     ) -> Result<(Self::Mr, MrKeys)> {
         mr::all_memory(dev, pd, access)
+    }
+
+    fn create_srq(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        attr: &SrqAttr,
+        events: SrqEvents,
+        udata: Option<UserData<'_, Self>>,
+    ) -> Result<(Self::Srq, SrqAttr)> {
+        srq::create(dev, pd, attr, events, udata)
+    }
+
+    fn modify_srq(
+        _dev: &rdma::Device<Self>,
+        srq: &rdma::Srq<Self>,
+        change: &SrqChange,
+        udata: Option<UserData<'_, Self>>,
+    ) -> Result {
+        srq.modify(change, udata)
+    }
+
+    fn query_srq(_dev: &rdma::Device<Self>, srq: &rdma::Srq<Self>) -> Result<SrqAttr> {
+        Ok(srq.query())
+    }
+
+    fn post_srq_recv(
+        _dev: &rdma::Device<Self>,
+        srq: &rdma::Srq<Self>,
+        request: &RecvRequest<'_>,
+    ) -> Result {
+        srq.post(request)
+    }
+
+    fn posted_srq(_dev: &rdma::Device<Self>, srq: &rdma::Srq<Self>) {
+        srq.posted();
     }
 
     fn reg_user_mr(

@@ -17,6 +17,7 @@ mod port;
 mod qp;
 mod quota;
 mod restrack;
+mod srq;
 mod ucontext;
 
 pub(crate) use self::{

@@ -99,17 +99,22 @@ enum Queues {
 }
 
 /// The memory of a queue.
-struct Ring {
-    mem: SharedMem,
-    geometry: Geometry,
+pub(super) struct Ring {
+    pub(super) mem: SharedMem,
+    pub(super) geometry: Geometry,
 }
 
 impl Ring {
-    fn new(entries: u32, stride: u32) -> Result<Self> {
+    pub(super) fn new(entries: u32, stride: u32) -> Result<Self> {
         let geometry = Geometry::new(entries, stride).ok_or(EINVAL)?;
         let mem = SharedMem::new(geometry.size())?;
         Ok(Self { mem, geometry })
     }
+}
+
+/// Bytes of a slot for a receive of so many elements.
+pub(super) fn recv_stride(max_sge: u32) -> u32 {
+    RECV_WQE + max_sge * SGE
 }
 
 /// Sizes that a queue pair gets for the sizes that were asked for.
@@ -127,7 +132,7 @@ fn sizes(asked: &QpCap) -> Result<(QpCap, u32, u32)> {
     let recv_sge = asked.max_recv_sge.max(1);
     let payload = (send_sge * SGE).max(asked.max_inline_data);
     let send_stride = (SEND_WQE + payload).next_multiple_of(SEND_ALIGN);
-    let recv_stride = RECV_WQE + recv_sge * SGE;
+    let recv_stride = recv_stride(recv_sge);
     let cap = QpCap {
         max_send_wr: asked.max_send_wr.max(1).next_power_of_two(),
         // None at all is fine for receives.
@@ -193,13 +198,19 @@ pub(super) fn create(
     events: QpEvents,
     udata: Option<UserData<'_, Device>>,
 ) -> Result<(Qp, QpCreated)> {
-    if init.qp_type != QpType::Rc || init.create_flags != 0 || init.has_srq {
+    if init.qp_type != QpType::Rc || init.create_flags != 0 {
         return Err(EOPNOTSUPP);
     }
     let (Some(send_cq), Some(recv_cq)) = (init.send_cq, init.recv_cq) else {
         return Err(EINVAL);
     };
-    let (cap, send_stride, recv_stride) = sizes(&init.cap)?;
+    let mut asked = init.cap;
+    if init.srq.is_some() {
+        // There is no receive queue; IB wants its sizes ignored.
+        asked.max_recv_wr = 0;
+        asked.max_recv_sge = 0;
+    }
+    let (cap, send_stride, recv_stride) = sizes(&asked)?;
     let permit = Permit::new(&dev.quotas, Kind::Qp)?;
 
     let sq = Ring::new(cap.max_send_wr, send_stride)?;
@@ -220,6 +231,7 @@ pub(super) fn create(
             recv_cq: recv_cq.cq.clone(),
             sq: (sq.mem, sq.geometry),
             rq: rq.map(|rq| (rq.mem, rq.geometry)),
+            srq: init.srq.map(|srq| srq.srq.clone()),
             signal_all: init.signal_all,
             events,
         },

@@ -21,6 +21,7 @@ pub(super) enum Kind {
     Qp,
     Mr,
     Mw,
+    Srq,
 }
 
 /// Numbers of objects that exist.
@@ -30,6 +31,7 @@ pub(super) struct Quotas {
     qp: Count,
     mr: Count,
     mw: Count,
+    srq: Count,
 }
 
 struct Count(Atomic<u32>);
@@ -47,6 +49,7 @@ impl Quotas {
             Kind::Qp => (&self.qp.0, limits::MAX_QP),
             Kind::Mr => (&self.mr.0, limits::MAX_MR),
             Kind::Mw => (&self.mw.0, limits::MAX_MW),
+            Kind::Srq => (&self.srq.0, limits::MAX_SRQ),
         }
     }
 }

@@ -45,6 +45,9 @@ pub struct DeviceAttr {
     pub max_res_rd_atom: u32,
     pub max_qp_init_rd_atom: u32,
     pub atomic_cap: AtomicCap,
+    pub max_srq: u32,
+    pub max_srq_wr: u32,
+    pub max_srq_sge: u32,
     pub max_pkeys: u16,
     pub local_ca_ack_delay: u8,
     pub timestamp_mask: u64,
@@ -79,6 +82,9 @@ impl DeviceAttr {
         attr.max_qp_init_rd_atom = self.max_qp_init_rd_atom;
         // CAST: The enumeration has the values of the C one.
         attr.atomic_cap = self.atomic_cap as u32;
+        attr.max_srq = self.max_srq;
+        attr.max_srq_wr = self.max_srq_wr;
+        attr.max_srq_sge = self.max_srq_sge;
         attr.max_pkeys = self.max_pkeys;
         attr.local_ca_ack_delay = self.local_ca_ack_delay;
         attr.timestamp_mask = self.timestamp_mask;

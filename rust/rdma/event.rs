@@ -51,6 +51,9 @@ pub type CqEvents = Events<bindings::ib_cq>;
 /// Reports events about a queue pair.
 pub type QpEvents = Events<bindings::ib_qp>;
 
+/// Reports events about a shared receive queue.
+pub type SrqEvents = Events<bindings::ib_srq>;
+
 impl<R> Events<R> {
     /// Makes events about `object`.
     ///
@@ -156,6 +159,41 @@ impl QpEvents {
                 event: event as u32,
             };
             // SAFETY: The handler was set for this QP and context by ib_core.
+            unsafe { handler(&raw mut event, context) };
+        }
+    }
+}
+
+/// An asynchronous event about a shared receive queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SrqEvent {
+    /// The queue is unusable.
+    Failed = bindings::ib_event_type_IB_EVENT_SRQ_ERR,
+    /// There are fewer receives than the limit that was armed.
+    LimitReached = bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED,
+}
+
+impl SrqEvents {
+    /// Reports `event`.
+    pub fn report(&self, event: SrqEvent) {
+        let guard = self.0.object.lock();
+        let Some(srq) = guard.as_ref().map(|object| object.0.as_ptr()) else {
+            return;
+        };
+        // SAFETY: By the type invariant of `Target` the SRQ is live, and these members do not
+        // change after its creation.
+        let (handler, context) = unsafe { ((*srq).event_handler, (*srq).srq_context) };
+        if let Some(handler) = handler {
+            let mut event = bindings::ib_event {
+                // SAFETY: As above.
+                device: unsafe { (*srq).device },
+                element: bindings::ib_event__bindgen_ty_1 { srq },
+                // CAST: The enumeration has the values of the C one.
+                event: event as u32,
+            };
+            // SAFETY: The handler was set for this SRQ and context by whoever created it. It may
+            // be called from any context.
             unsafe { handler(&raw mut event, context) };
         }
     }

@@ -39,6 +39,7 @@ pub use self::{
         Object,
         Pd,
         Qp,
+        Srq,
         UserContext, //
     },
     ops::Operations, //

@@ -50,6 +50,9 @@ pub type Cq<T> = Object<bindings::ib_cq, Reporting<bindings::ib_cq, <T as Operat
 /// A queue pair.
 pub type Qp<T> = Object<bindings::ib_qp, Reporting<bindings::ib_qp, <T as Operations>::Qp>>;
 
+/// A shared receive queue.
+pub type Srq<T> = Object<bindings::ib_srq, Reporting<bindings::ib_srq, <T as Operations>::Srq>>;
+
 /// A memory region.
 pub type Mr<T> = Object<bindings::ib_mr, <T as Operations>::Mr>;
 

@@ -2,6 +2,9 @@
 
 //! The operations of a device.
 
+mod mw;
+mod srq;
+
 use core::marker::PhantomData;
 
 use kernel::{
@@ -21,7 +24,8 @@ use super::{
     },
     event::{
         CqEvents,
-        QpEvents, //
+        QpEvents,
+        SrqEvents, //
     },
     mmap,
     object::{
@@ -33,6 +37,7 @@ use super::{
         Pd,
         Qp,
         Reporting,
+        Srq,
         UserContext, //
     },
     post::{
@@ -75,8 +80,8 @@ pub struct QpInit<'a, T: Operations> {
     pub send_cq: Option<&'a Cq<T>>,
     /// Where receives complete.
     pub recv_cq: Option<&'a Cq<T>>,
-    /// Whether there is a shared receive queue.
-    pub has_srq: bool,
+    /// Where receives are taken from, if not from a queue of the pair's own.
+    pub srq: Option<&'a Srq<T>>,
     /// Whether every send makes a completion.
     pub signal_all: bool,
     /// Of the values of `enum ib_qp_create_flags`.
@@ -99,6 +104,24 @@ pub struct QpQueried {
     pub attr: QpAttr,
     /// Whether every send makes a completion.
     pub signal_all: bool,
+}
+
+/// Sizes of a shared receive queue.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs)]
+pub struct SrqAttr {
+    pub max_wr: u32,
+    pub max_sge: u32,
+    /// Fewer receives than this raise an event, once; 0 for none.
+    pub limit: u32,
+}
+
+/// What is to be changed of a shared receive queue.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs)]
+pub struct SrqChange {
+    pub max_wr: Option<u32>,
+    pub limit: Option<u32>,
 }
 
 /// What a memory region is registered with.
@@ -149,6 +172,8 @@ pub trait Operations: Sized + Send + Sync + 'static {
     type Cq: Send + Sync;
     /// The driver's part of a queue pair.
     type Qp: Send + Sync;
+    /// The driver's part of a shared receive queue.
+    type Srq: Send + Sync;
     /// The driver's part of a memory region.
     type Mr: Send + Sync;
     /// The driver's part of a memory window.
@@ -227,6 +252,36 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// Ends the use of a queue pair, which is dropped after this.
     fn destroy_qp(dev: &Device<Self>, qp: &Qp<Self>);
+
+    /// Makes a shared receive queue; returns the sizes that it has, too.
+    fn create_srq(
+        dev: &Device<Self>,
+        pd: &Pd<Self>,
+        attr: &SrqAttr,
+        events: SrqEvents,
+        udata: Option<UserData<'_, Self>>,
+    ) -> Result<(Self::Srq, SrqAttr)>;
+
+    /// Changes a shared receive queue.
+    fn modify_srq(
+        dev: &Device<Self>,
+        srq: &Srq<Self>,
+        change: &SrqChange,
+        udata: Option<UserData<'_, Self>>,
+    ) -> Result;
+
+    /// Returns the sizes and the limit of a shared receive queue.
+    fn query_srq(dev: &Device<Self>, srq: &Srq<Self>) -> Result<SrqAttr>;
+
+    /// Takes a receive work request of a user in the kernel.
+    ///
+    /// Called in any context.
+    fn post_srq_recv(dev: &Device<Self>, srq: &Srq<Self>, request: &RecvRequest<'_>) -> Result;
+
+    /// Shows the work requests that were taken since the last call.
+    ///
+    /// Called in any context.
+    fn posted_srq(dev: &Device<Self>, srq: &Srq<Self>);
 
     /// Looks at the work that user space has put in the queues of a queue pair. Process context.
     fn doorbell(dev: &Device<Self>, qp: &Qp<Self>) -> Result;
@@ -348,6 +403,13 @@ impl<T: Operations> VTable<T> {
         post_send: Some(Self::post_send),
         post_recv: Some(Self::post_recv),
         size_ib_qp: Qp::<T>::SIZE,
+
+        create_srq: Some(Self::create_srq),
+        modify_srq: Some(Self::modify_srq),
+        query_srq: Some(Self::query_srq),
+        destroy_srq: Some(Self::destroy_srq),
+        post_srq_recv: Some(Self::post_srq_recv),
+        size_ib_srq: Srq::<T>::SIZE,
 
         get_dma_mr: Some(Self::get_dma_mr),
         reg_user_mr: Some(Self::reg_user_mr),
@@ -762,7 +824,8 @@ impl<T: Operations> VTable<T> {
                 cap: (&attr.cap).into(),
                 send_cq: cq(attr.send_cq),
                 recv_cq: cq(attr.recv_cq),
-                has_srq: !attr.srq.is_null(),
+                // SAFETY: A queue that is not null is a live one of the same device.
+                srq: unsafe { (!attr.srq.is_null()).then(|| Srq::<T>::from_raw(attr.srq)) },
                 signal_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
                 create_flags: attr.create_flags,
             };
@@ -1035,51 +1098,6 @@ impl<T: Operations> VTable<T> {
             }
             Ok(0)
         })
-    }
-
-    /// # Safety
-    ///
-    /// To be called by ib_core with a new window of `size_ib_mw` bytes.
-    unsafe extern "C" fn alloc_mw(
-        mw: *mut bindings::ib_mw,
-        udata: *mut bindings::ib_udata,
-    ) -> c_int {
-        from_result(|| {
-            // SAFETY: By the requirements of this function.
-            let udata = unsafe { Self::user(udata) }?;
-            // SAFETY: ib_core sets device, domain and type before.
-            let (dev, pd, mw_type) = unsafe {
-                (
-                    Device::<T>::from_raw((*mw).device),
-                    Pd::<T>::from_raw((*mw).pd),
-                    (*mw).type_,
-                )
-            };
-            let mw_type = match mw_type {
-                bindings::ib_mw_type_IB_MW_TYPE_1 => MwType::One,
-                bindings::ib_mw_type_IB_MW_TYPE_2 => MwType::Two,
-                _ => return Err(EINVAL),
-            };
-            let (data, rkey) = T::alloc_mw(dev, pd, mw_type, udata)?;
-            // SAFETY: By the requirements of this function.
-            unsafe {
-                (*mw).rkey = rkey;
-                Mw::<T>::init(mw, data);
-            }
-            Ok(0)
-        })
-    }
-
-    /// # Safety
-    ///
-    /// To be called by ib_core with a window that nobody uses any more.
-    unsafe extern "C" fn dealloc_mw(mw: *mut bindings::ib_mw) -> c_int {
-        // SAFETY: By the requirements of this function.
-        let (dev, this) = unsafe { (Device::<T>::from_raw((*mw).device), Mw::<T>::from_raw(mw)) };
-        T::dealloc_mw(dev, this);
-        // SAFETY: By the requirements of this function.
-        unsafe { Mw::<T>::deinit(mw) };
-        0
     }
 
     /// # Safety

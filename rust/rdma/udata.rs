@@ -12,7 +12,11 @@ use core::{
 use bindings::UserAbi;
 use kernel::{
     error::to_result,
-    prelude::*, //
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    }, //
 };
 
 use super::{
@@ -128,6 +132,19 @@ impl<'a, T: Operations> UserData<'a, T> {
                 size_of::<A>(),
             )
         })
+    }
+
+    /// Copies a response to an address that the request named, for commands of ib_core that have no
+    /// response with a driver's part.
+    pub fn respond_at<A: UserAbi>(&mut self, address: u64, response: &A) -> Result {
+        let address = usize::try_from(address)?;
+        // SAFETY: `response` is valid for reads of its size and, being `UserAbi`, has no padding.
+        let bytes = unsafe {
+            core::slice::from_raw_parts(core::ptr::from_ref(response).cast::<u8>(), size_of::<A>())
+        };
+        UserSlice::new(UserPtr::from_addr(address), size_of::<A>())
+            .writer()
+            .write_slice(bytes)
     }
 
     /// Zeroes the response that user space expects, if any.

@@ -42,6 +42,21 @@ impl Producer {
         }
     }
 
+    /// Makes the producer of a ring whose first `filled` slots are filled and published, and of
+    /// which nothing was consumed; [`None`] if it has not so many.
+    pub const fn resume_filled(geometry: Geometry, filled: u32) -> Option<Self> {
+        if filled > geometry.entries() {
+            return None;
+        }
+        // INVARIANT: checked above.
+        Some(Self {
+            geometry,
+            next: filled,
+            published: filled,
+            seen: 0,
+        })
+    }
+
     /// Returns the shape of the ring.
     pub const fn geometry(&self) -> Geometry {
         self.geometry

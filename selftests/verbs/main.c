@@ -70,6 +70,7 @@ static void add_all(void)
 	tests_abuse();
 	tests_atomic();
 	tests_mw();
+	tests_srq();
 }
 
 static bool selected(const struct test *test, const char *part, char **groups, int n)

@@ -142,6 +142,7 @@ struct opts {
 	int rd_atomic;
 	int sig_all;
 	int qp_access;
+	struct ibv_srq *srq;	/* for the end on its host */
 };
 
 #define OPTS(...) (&(const struct opts){				\
@@ -242,6 +243,7 @@ void tests_many(void);
 void tests_abuse(void);
 void tests_atomic(void);
 void tests_mw(void);
+void tests_srq(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);

@@ -283,16 +283,19 @@ static int mtu_bytes(enum ibv_mtu mtu)
 
 struct ibv_qp_init_attr end_init_attr(struct end *end, const struct opts *opts)
 {
+	bool shared = opts->srq && opts->srq->context == end->host->ctx;
+
 	return (struct ibv_qp_init_attr) {
 		.send_cq = end->scq.cq,
 		.recv_cq = end->rcq.cq,
+		.srq = shared ? opts->srq : NULL,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = opts->sig_all,
 		.cap = {
 			.max_send_wr = opts->depth,
-			.max_recv_wr = opts->depth,
+			.max_recv_wr = shared ? 0 : opts->depth,
 			.max_send_sge = opts->sge,
-			.max_recv_sge = opts->sge,
+			.max_recv_sge = shared ? 0 : opts->sge,
 			.max_inline_data = opts->max_inline,
 		},
 	};
@@ -312,9 +315,9 @@ void end_new(struct end *end, struct host *host, const struct opts *opts)
 	      opts->depth, opts->sge, opts->max_inline);
 	end->cap = init.cap;
 	CHECK((int)init.cap.max_send_wr >= opts->depth &&
-	      (int)init.cap.max_recv_wr >= opts->depth &&
+	      (init.srq || (int)init.cap.max_recv_wr >= opts->depth) &&
 	      (int)init.cap.max_send_sge >= opts->sge &&
-	      (int)init.cap.max_recv_sge >= opts->sge &&
+	      (init.srq || (int)init.cap.max_recv_sge >= opts->sge) &&
 	      (int)init.cap.max_inline_data >= opts->max_inline,
 	      "QP smaller than asked for");
 	end->psn = (uint32_t)random() & 0xffffff;

@@ -139,6 +139,17 @@ struct metaroce_cqe {
 
 #define METAROCE_CQE_SIZE	64
 
+/*
+ * Resizing a CQ moves the completions that were not polled to a new ring, to
+ * its first slots.  User space polls nothing meanwhile.
+ */
+struct metaroce_resize_cq_resp {
+	__aligned_u64 mmap_offset;
+	__aligned_u64 mmap_size;
+	__u32 entries;
+	__u32 reserved;
+};
+
 struct metaroce_alloc_ucontext_req {
 	__u32 abi_version;	/* METAROCE_ABI_VERSION of the provider */
 	__u32 reserved;
@@ -156,6 +167,32 @@ struct metaroce_create_cq_resp {
 	__aligned_u64 mmap_size;
 	__u32 entries;
 	__u32 reserved;
+};
+
+struct metaroce_create_srq_resp {
+	__aligned_u64 mmap_offset;
+	__aligned_u64 mmap_size;
+	__u32 entries;
+	__u32 stride;
+	__u32 max_sge;
+	__u32 reserved;
+};
+
+/*
+ * A change of max_wr moves the queue to a new ring.  The command has no
+ * response: response is the address of a struct metaroce_modify_srq_resp.
+ * User space posts nothing meanwhile, and goes on in the new ring behind what
+ * it finds there.
+ */
+struct metaroce_modify_srq_req {
+	__aligned_u64 response;
+};
+
+struct metaroce_modify_srq_resp {
+	__aligned_u64 mmap_offset;
+	__aligned_u64 mmap_size;
+	__u32 entries;
+	__u32 stride;
 };
 
 struct metaroce_create_qp_req {

@@ -201,3 +201,26 @@ fn memory_that_is_too_small_is_an_error() {
     assert_eq!(consumer.publish(&memory), Err(Error::OutOfBounds));
     assert_eq!(consumer.prepare_idle(&memory), Err(Error::OutOfBounds));
 }
+
+#[test]
+fn a_producer_goes_on_behind_what_was_moved_into_its_ring() {
+    let (memory, ..) = ring(4);
+    let geometry = Geometry::new(4, 16).unwrap();
+    assert!(Producer::resume_filled(geometry, 5).is_none());
+    for filled in 0..=4 {
+        memory.set_word(layout::CONSUMER, 0);
+        memory.set_word(layout::PRODUCER, filled);
+        let mut producer = Producer::resume_filled(geometry, filled).unwrap();
+        let mut consumer = Consumer::new(geometry);
+        for _ in filled..4 {
+            post(&memory, &mut producer, 1).unwrap();
+        }
+        assert_eq!(post(&memory, &mut producer, 1), Err(Error::Full));
+        assert_eq!(consumer.available(&memory), Ok(4));
+        assert!(consumer.fetch(&memory).unwrap().is_some());
+        consumer.retire(1).unwrap();
+        consumer.publish(&memory).unwrap();
+        post(&memory, &mut producer, 1).unwrap();
+        assert_eq!(consumer.available(&memory), Ok(4));
+    }
+}

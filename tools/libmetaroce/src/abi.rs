@@ -58,6 +58,22 @@ pub(crate) struct CreateCqResp {
     pub(crate) drv: c::metaroce_create_cq_resp,
 }
 
+/// Shared receive queue as the kernel answers its creation.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct CreateSrqResp {
+    pub(crate) core: c::ib_uverbs_create_srq_resp,
+    pub(crate) drv: c::metaroce_create_srq_resp,
+}
+
+/// Modification of a shared receive queue.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct ModifySrq {
+    pub(crate) core: c::ibv_modify_srq,
+    pub(crate) drv: c::metaroce_modify_srq_req,
+}
+
 /// Creation of a queue pair.
 #[repr(C)]
 #[derive(Default)]
@@ -151,6 +167,8 @@ const _: () = {
 // The driver's part follows the core's without a gap, where the kernel looks for it.
 const _: () = {
     assert!(offset_of!(CreateCqResp, drv) == size_of::<c::ib_uverbs_create_cq_resp>());
+    assert!(offset_of!(CreateSrqResp, drv) == size_of::<c::ib_uverbs_create_srq_resp>());
+    assert!(offset_of!(ModifySrq, drv) == size_of::<c::ibv_modify_srq>());
     assert!(offset_of!(CreateQp, drv) == size_of::<c::ibv_create_qp>());
     assert!(offset_of!(CreateQpResp, drv) == size_of::<c::ib_uverbs_create_qp_resp>());
     assert!(offset_of!(GetContext, drv) == size_of::<c::ibv_get_context>());

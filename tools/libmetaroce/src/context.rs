@@ -5,7 +5,7 @@
 use crate::abi::{GetContext, GetContextResp};
 use crate::bindings as c;
 use crate::errno::Errno;
-use crate::{cq, mr, mw, pd, qp};
+use crate::{cq, mr, mw, pd, qp, srq};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr;
@@ -28,19 +28,24 @@ static OPS: c::verbs_context_ops = {
     ops.bind_mw = Some(mw::bind_mw);
     ops.create_cq = Some(cq::create_cq);
     ops.create_qp = Some(qp::create_qp);
+    ops.create_srq = Some(srq::create_srq);
     ops.dealloc_mw = Some(mw::dealloc_mw);
     ops.dealloc_pd = Some(pd::dealloc_pd);
     ops.dereg_mr = Some(mr::dereg_mr);
     ops.destroy_cq = Some(cq::destroy_cq);
     ops.destroy_qp = Some(qp::destroy_qp);
+    ops.destroy_srq = Some(srq::destroy_srq);
     ops.free_context = Some(free_context);
     ops.modify_qp = Some(qp::modify_qp);
+    ops.modify_srq = Some(srq::modify_srq);
     ops.poll_cq = Some(cq::poll_cq);
     ops.post_recv = Some(qp::post_recv);
     ops.post_send = Some(qp::post_send);
+    ops.post_srq_recv = Some(srq::post_srq_recv);
     ops.query_device_ex = Some(query_device_ex);
     ops.query_port = Some(query_port);
     ops.query_qp = Some(qp::query_qp);
+    ops.query_srq = Some(srq::query_srq);
     ops.reg_mr = Some(mr::reg_mr);
     ops.req_notify_cq = Some(c::ibv_cmd_req_notify_cq);
     ops

@@ -8,7 +8,7 @@ use crate::cq::Cq;
 use crate::errno::{self, Errno};
 use crate::mapping::map_ring;
 use crate::object::{allocate, lock, Object, Verbs};
-use crate::recv::RecvQueue;
+use crate::recv::{self, RecvQueue};
 use crate::send::{SendLimits, SendQueue};
 use core::ffi::c_int;
 use core::ptr;
@@ -294,35 +294,9 @@ pub(crate) unsafe extern "C" fn post_recv(
 ) -> c_int {
     // SAFETY: By this function's contract.
     let qp = unsafe { Qp::from_verbs(qp) };
-    let mut next = wr;
-    let mut result = Ok(());
-
-    let doorbell = match &qp.rq {
-        Some(rq) if qp.state() != c::IBV_QPS_RESET => {
-            let mut rq = lock(rq);
-            // SAFETY: By this function's contract: a list that ends with null.
-            while let Some(current) = unsafe { next.as_ref() } {
-                // SAFETY: By this function's contract.
-                result = unsafe { rq.post(current) };
-                if result.is_err() {
-                    break;
-                }
-                next = current.next;
-            }
-            rq.publish()
-        }
-        _ => Err(Errno::EINVAL),
-    };
-    let rung = ring_if(qp, doorbell);
-    if result.is_ok() && rung.is_err() {
-        next = wr;
-        result = rung;
-    }
-    if result.is_err() && !bad_wr.is_null() {
-        // SAFETY: By this function's contract.
-        unsafe { bad_wr.write(next) };
-    }
-    errno::code(result)
+    let rq = qp.rq.as_ref().filter(|_| qp.state() != c::IBV_QPS_RESET);
+    // SAFETY: By this function's contract.
+    unsafe { recv::post_list(rq, wr, bad_wr, |doorbell| ring_if(qp, Ok(doorbell))) }
 }
 
 /// Rings the doorbell if publishing said so. The queue's lock is not held: the system call may

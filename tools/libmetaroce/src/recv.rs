@@ -4,10 +4,13 @@
 
 use crate::abi::{slice_bytes, Plain, RecvWqe};
 use crate::bindings as c;
-use crate::errno::Errno;
+use crate::errno::{self, Errno};
 use crate::mapping::Mapping;
+use crate::object::lock;
 use crate::send::scatter_list;
-use ring::{Geometry, Producer};
+use core::ffi::c_int;
+use ring::{Geometry, Producer, Shared};
+use std::sync::Mutex;
 
 /// User space's side of a receive queue.
 #[derive(Debug)]
@@ -25,6 +28,16 @@ impl RecvQueue {
             producer: Producer::new(geometry),
             max_sge,
         }
+    }
+
+    /// Goes on in another ring, behind what the kernel has put there.
+    pub(crate) fn move_to(&mut self, ring: Mapping, geometry: Geometry) -> Result<(), Errno> {
+        let filled = ring
+            .load_acquire(ring::layout::PRODUCER)
+            .ok_or(Errno::EPROTO)?;
+        self.producer = Producer::resume_filled(geometry, filled).ok_or(Errno::EPROTO)?;
+        self.ring = ring;
+        Ok(())
     }
 
     /// Puts a work request into the ring, where the kernel sees it after
@@ -59,4 +72,50 @@ impl RecvQueue {
         }
         Ok(self.producer.publish_with_doorbell(&self.ring)?)
     }
+}
+
+/// Posts a list of receives to `queue` and shows them to the kernel; `ring` is called with whether
+/// the doorbell must be rung. The queue's lock is not held then: the system call may do work on the
+/// caller's time, and other threads may post meanwhile.
+///
+/// # Safety
+///
+/// `wr` is a list of work requests with what they point to, `bad_wr` null or writable.
+pub(crate) unsafe fn post_list(
+    queue: Option<&Mutex<RecvQueue>>,
+    wr: *mut c::ibv_recv_wr,
+    bad_wr: *mut *mut c::ibv_recv_wr,
+    ring: impl FnOnce(bool) -> Result<(), Errno>,
+) -> c_int {
+    let mut next = wr;
+    let mut result = Ok(());
+
+    let doorbell = match queue {
+        Some(queue) => {
+            let mut queue = lock(queue);
+            // SAFETY: By this function's contract: a list that ends with null.
+            while let Some(current) = unsafe { next.as_ref() } {
+                // SAFETY: By this function's contract.
+                result = unsafe { queue.post(current) };
+                if result.is_err() {
+                    break;
+                }
+                next = current.next;
+            }
+            // What came before a bad work request is posted.
+            queue.publish()
+        }
+        None => Err(Errno::EINVAL),
+    };
+    let rung = doorbell.and_then(ring);
+    if result.is_ok() && rung.is_err() {
+        // Nothing of the list can be relied on.
+        next = wr;
+        result = rung;
+    }
+    if result.is_err() && !bad_wr.is_null() {
+        // SAFETY: By this function's contract.
+        unsafe { bad_wr.write(next) };
+    }
+    errno::code(result)
 }

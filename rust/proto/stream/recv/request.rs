@@ -17,8 +17,8 @@ where
     R: DerefMut<Target = [Response]>,
 {
     /// Judges a request packet with `payload_len` bytes. `recv_posted` is how many receives have been
-    /// posted since the stream began, modulo 2^32; with a shared receive queue, one more than the
-    /// packet's RSN if that could be bound.
+    /// posted since the stream began, modulo 2^32; with a shared receive queue, how many were taken
+    /// from it. See [`needs_receive`](Self::needs_receive).
     pub fn on_packet(&self, f: &DataFields, payload_len: u32, recv_posted: Rsn) -> Verdict {
         if f.src_qpn != self.cfg.peer_qpn {
             return Verdict::Refuse(Refusal::NotReady);
@@ -48,6 +48,22 @@ where
             Ok(target) => Verdict::Place(target),
             Err(why) => Verdict::Refuse(why),
         }
+    }
+
+    /// Whether the receive that packet `f` names is needed now. What has not come yet of the
+    /// messages before it may need those before it.
+    pub fn needs_receive(&self, f: &DataFields) -> bool {
+        let consumes = match f.opcode {
+            Opcode::Send | Opcode::SendImm | Opcode::SendInv => true,
+            Opcode::WriteImm => f.flags.has(StreamFlags::LAST),
+            _ => false,
+        };
+        consumes
+            && self.ready
+            && f.src_qpn == self.cfg.peer_qpn
+            && self.place_of(f.msn) == Place::Inside
+            && !self.is_stale(f)
+            && f.rsn.ahead_of(self.next_rsn) <= f.msn.ahead_of(self.next)
     }
 
     fn judge(&self, f: &DataFields, payload_len: u32, recv_posted: Rsn) -> Result<Target, Refusal> {

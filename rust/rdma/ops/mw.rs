@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on memory windows.
+
+use super::{
+    Device,
+    Mw,
+    MwType,
+    Operations,
+    Pd,
+    VTable, //
+};
+use kernel::{
+    error::from_result,
+    prelude::*, //
+};
+
+impl<T: Operations> VTable<T> {
+    /// # Safety
+    ///
+    /// To be called by ib_core with a new window of `size_ib_mw` bytes.
+    pub(super) unsafe extern "C" fn alloc_mw(
+        mw: *mut bindings::ib_mw,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let udata = unsafe { Self::user(udata) }?;
+            // SAFETY: ib_core sets device, domain and type before.
+            let (dev, pd, mw_type) = unsafe {
+                (
+                    Device::<T>::from_raw((*mw).device),
+                    Pd::<T>::from_raw((*mw).pd),
+                    (*mw).type_,
+                )
+            };
+            let mw_type = match mw_type {
+                bindings::ib_mw_type_IB_MW_TYPE_1 => MwType::One,
+                bindings::ib_mw_type_IB_MW_TYPE_2 => MwType::Two,
+                _ => return Err(EINVAL),
+            };
+            let (data, rkey) = T::alloc_mw(dev, pd, mw_type, udata)?;
+            // SAFETY: By the requirements of this function.
+            unsafe {
+                (*mw).rkey = rkey;
+                Mw::<T>::init(mw, data);
+            }
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a window that nobody uses any more.
+    pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut bindings::ib_mw) -> c_int {
+        // SAFETY: By the requirements of this function.
+        let (dev, this) = unsafe { (Device::<T>::from_raw((*mw).device), Mw::<T>::from_raw(mw)) };
+        T::dealloc_mw(dev, this);
+        // SAFETY: By the requirements of this function.
+        unsafe { Mw::<T>::deinit(mw) };
+        0
+    }
+}
