@@ -130,7 +130,7 @@ impl Totals {
 /// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
 ///
 /// ib_core puts them all into one netlink message of a page: it has room for no more than some 90.
-pub(crate) const NAMES: [&CStr; 75] = [
+pub(crate) const NAMES: [&CStr; 76] = [
     c"connections",
     c"tx_packets",
     c"tx_bytes",
@@ -149,6 +149,7 @@ pub(crate) const NAMES: [&CStr; 75] = [
     c"rx_outside_window",
     c"rx_gaps",
     c"rx_ce_marks",
+    c"rx_local",
     c"rx_aborted",
     c"rx_overruns",
     c"probes_received",
@@ -277,7 +278,7 @@ pub(crate) const PATH_NAMES: [&CStr; PATHS] = [
 ];
 
 /// Counters before those of the drops, which those of the planes follow, four for each.
-const GENERAL: usize = 28;
+const GENERAL: usize = 29;
 const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
 
 impl Endpoint {
@@ -306,6 +307,7 @@ impl Endpoint {
             t.rx.outside,
             t.rx.gaps,
             t.rx.marks,
+            t.rx.local,
             t.rx.aborted,
             self.host().overruns(),
             t.rx.probes,

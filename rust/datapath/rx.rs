@@ -28,7 +28,10 @@ use proto::{
         Qpn,
         TxDesc, //
     },
-    path::Rx,
+    path::{
+        Arrival,
+        Rx, //
+    },
     stream::Nak,
     wire::{
         self,
@@ -119,8 +122,8 @@ impl Receiver {
                 let source = (off + header_len, payload as u32);
                 conn.on_data(skb, meta, &base, &data, source)
             }
-            Body::Probe(probe) => conn.with_agreed_crc(&base, |proto| {
-                proto.on_probe(now(), &probe);
+            Body::Probe(probe) => conn.with_agreed_crc(&base, false, |proto| {
+                proto.on_probe(now(), &probe, arrival(skb, meta));
             }),
             _ => Ok(()),
         };
@@ -160,7 +163,7 @@ impl Receiver {
             }
             Body::Ack(ack) => {
                 let conn = self.conn(meta, base.dst_conn)?;
-                let agreed = conn.with_agreed_crc(base, |proto| proto.on_ack(now(), &ack));
+                let agreed = conn.with_agreed_crc(base, false, |proto| proto.on_ack(now(), &ack));
                 conn.credit_acked();
                 touched.add(conn);
                 agreed
@@ -257,6 +260,13 @@ fn copy_head<'a>(
     Ok(head)
 }
 
+fn arrival(skb: &RxSkb, meta: &Meta) -> Arrival {
+    Arrival {
+        ce: meta.is_ce(),
+        local: skb.is_local(),
+    }
+}
+
 /// Checks the CRC of a datagram that has one; its first bytes are `head`.
 fn check_crc(
     skb: &RxSkb,
@@ -312,14 +322,16 @@ impl Receive for Receiver {
 }
 
 impl Conn {
-    /// Calls `f` with the connection, unless the packet lacks a CRC that was agreed on.
+    /// Calls `f` with the connection, unless the packet lacks a CRC that was agreed on. It may
+    /// if it is data that were on no link: `local`.
     fn with_agreed_crc<R>(
         &self,
         base: &Base,
+        local: bool,
         f: impl FnOnce(&mut Proto) -> R,
     ) -> Result<R, Reject> {
         let mut inner = self.inner.lock();
-        if inner.proto.crc() && !base.flags.has(PacketFlags::CRC) {
+        if !local && inner.proto.crc() && !base.flags.has(PacketFlags::CRC) {
             return Err(Reject::Drop(Drop::Crc));
         }
         Ok(f(&mut inner.proto))
@@ -334,8 +346,9 @@ impl Conn {
         data: &DataHeader,
         source: (usize, u32),
     ) -> Result<(), Reject> {
-        let rx = self.with_agreed_crc(base, |proto| {
-            proto.rx_check(now(), data, base.flags, meta.is_ce())
+        let arrival = arrival(skb, meta);
+        let rx = self.with_agreed_crc(base, arrival.local, |proto| {
+            proto.rx_check(now(), data, base.flags, arrival)
         })?;
         if let Some(plane) = self.endpoint.planes.index_of(meta.ifindex) {
             self.endpoint.counters.received(plane);

@@ -127,12 +127,18 @@ struct Place {
 }
 
 impl conn::ConnInner {
-    fn place(&self, path: PathId, tx: Tx) -> Place {
+    /// `again`: it was sent before, which may have failed for want of the CRC.
+    fn place(&self, path: PathId, tx: Tx, again: bool) -> Place {
+        let with_crc = if again {
+            self.proto.crc()
+        } else {
+            self.proto.crc_on(path)
+        };
         Place {
             path,
             tx,
             dst_conn: self.proto.peer_id(),
-            with_crc: self.proto.crc(),
+            with_crc,
         }
     }
 }
@@ -141,6 +147,8 @@ impl conn::ConnInner {
 struct Sender<'a> {
     conn: &'a Conn,
     path: PathId,
+    /// It carries what was sent before.
+    again: bool,
     burst: Option<TxBurst>,
     /// Size of the first segment; all but the last are as long.
     first: u32,
@@ -153,6 +161,7 @@ impl<'a> Sender<'a> {
         Self {
             conn,
             path,
+            again: false,
             burst: None,
             first: 0,
             closed: false,
@@ -185,7 +194,7 @@ impl<'a> Sender<'a> {
         desc: &TxDesc,
         tx: Tx,
     ) -> Result<(), BuildError> {
-        let place = inner.place(self.path, tx);
+        let place = inner.place(self.path, tx, self.again);
         if self.burst.is_some() && (self.closed || content.size() > self.first) {
             self.flush(inner);
         }
@@ -311,7 +320,10 @@ impl Conn {
         let inner = &mut *inner;
         while let Some(ack) = inner.proto.poll_ack(now, &mut inner.blocks) {
             let with_crc = inner.proto.crc();
-            let flags = flags_of(with_crc);
+            let mut flags = flags_of(with_crc);
+            if ack.local {
+                flags = flags.with(PacketFlags::LOCAL);
+            }
             let n = inner.blocks.get(..ack.blocks).and_then(|blocks| {
                 wire::emit_ack(inner.proto.peer_id(), flags, 0, blocks, &mut buf)
             });
@@ -383,7 +395,10 @@ impl Conn {
                 let Some(tx) = inner.proto.retransmit(now(), lost.path, lost.psn) else {
                     continue;
                 };
-                let mut sender = Sender::new(self, lost.path);
+                let mut sender = Sender {
+                    again: true,
+                    ..Sender::new(self, lost.path)
+                };
                 let whose = qp.as_deref().zip(qp_inner.as_deref());
                 let built = sender.push(&mut inner, whose, &content, &lost.desc, tx);
                 sender.flush(&mut inner);

@@ -245,9 +245,17 @@ bool metaroce_udp_checksum_ok(struct sk_buff *skb)
 	return !udp_lib_checksum_complete(skb);
 }
 
+/*
+ * UDP took such a packet for good (csum_valid), and when it pulled its header,
+ * CHECKSUM_PARTIAL became CHECKSUM_NONE, since the place of the checksum is not
+ * in the data any more (skb_postpull_rcsum()). Where it was still says csum_start,
+ * which otherwise is half of a checksum or zero.
+ */
 bool metaroce_skb_is_local(const struct sk_buff *skb)
 {
-	return skb->ip_summed == CHECKSUM_PARTIAL;
+	return skb->ip_summed == CHECKSUM_NONE && skb->csum_valid &&
+	       skb->csum_start == skb->transport_header &&
+	       skb->csum_offset == offsetof(struct udphdr, check);
 }
 
 u32 metaroce_skb_udp_gso_size(const struct sk_buff *skb)

@@ -4,7 +4,7 @@
 
 use super::{Connection, NakStore, Paths, Slots};
 use crate::packet::{PathId, TxDesc};
-use crate::path::{AckOutcome, Done, Received, Route, Rx};
+use crate::path::{AckOutcome, Arrival, Done, Received, Route, Rx};
 use crate::psn::Psn;
 use crate::time::{Duration, Instant};
 use crate::wire::{
@@ -29,24 +29,31 @@ pub struct AckTx {
     pub blocks: usize,
     /// The route to take.
     pub route: Route,
+    /// Whether to set [`PacketFlags::LOCAL`].
+    pub local: bool,
 }
 
 impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
-    /// Takes note of a data packet's arrival and tells whether to process it. `ce`: it came with
-    /// a CE mark in the IP header.
+    /// Takes note of a data packet's arrival and tells whether to process it.
     ///
     /// Every [`Rx::New`] is followed by [`Connection::rx_done`] or [`Connection::rx_abort`], after
     /// the lock was released in between or not. Until then the packet is reported as held, and for
     /// a request there is room for a NAK: a stream that refuses changes its state, so the refusal
     /// must not fail afterwards.
-    pub fn rx_check(&mut self, now: Instant, h: &DataHeader, flags: PacketFlags, ce: bool) -> Rx {
+    pub fn rx_check(
+        &mut self,
+        now: Instant,
+        h: &DataHeader,
+        flags: PacketFlags,
+        arrival: Arrival,
+    ) -> Rx {
         let received = Received {
             now,
             psn: h.psn,
             stamp: h.stamp,
             route_epoch: h.route_epoch,
             ack_req: flags.has(PacketFlags::ACK_REQ),
-            ce,
+            arrival,
         };
         let request = h.fields.opcode.is_request();
         let full = self.naks_full();
@@ -96,9 +103,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     }
 
     /// A probe arrived.
-    pub fn on_probe(&mut self, now: Instant, h: &ProbeHeader) {
+    pub fn on_probe(&mut self, now: Instant, h: &ProbeHeader, arrival: Arrival) {
         match self.path_mut(h.path) {
-            Some(p) => p.rx.probe(now, h.stamp, h.route_epoch),
+            Some(p) => p.rx.probe(now, h.stamp, h.route_epoch, arrival),
             None => self.stats.bad_path += 1,
         }
         self.note_rx(h.path);
@@ -110,6 +117,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.rate_hint = ack.rate_hint;
         for block in ack.blocks() {
             self.on_ack_block(now, &block);
+            if let Some(p) = self.path_mut(block.path) {
+                p.tx.note_local(&block, ack.local);
+            }
         }
     }
 
@@ -157,6 +167,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         let first = self.ack_due.first_from(self.ack_turn)?;
         let route = self.ack_route(first)?;
         let mut n = 0;
+        let mut local = true;
         let mut len = ACK_FIXED_LEN;
         let mut due = self.ack_due;
         let mut rest = self.unreported.or(due).without(due);
@@ -168,10 +179,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             };
             due.assign(path, false);
             rest.assign(path, false);
-            let Some(block) = self.path_mut(path).and_then(|p| p.rx.report(now, path)) else {
+            let block = self
+                .path_mut(path)
+                .and_then(|p| Some((p.rx.is_local(), p.rx.report(now, path)?)));
+            let Some((is_local, block)) = block else {
                 self.note_rx(path);
                 continue;
             };
+            local &= is_local;
             *slot = block;
             len += block.wire_len();
             n += 1;
@@ -188,7 +203,11 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.stats.acks_sent += 1;
         // CAST: widening.
         self.stats.ack_blocks_sent += n as u64;
-        Some(AckTx { blocks: n, route })
+        Some(AckTx {
+            blocks: n,
+            route,
+            local,
+        })
     }
 
     /// ACKs of a path go back on the route of the path of the same number, or, once they seem to get

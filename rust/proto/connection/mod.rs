@@ -181,9 +181,16 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.payload_mtu
     }
 
-    /// Whether packets carry the CRC, once established. A packet without it is then dropped.
+    /// Whether packets carry the CRC, once established. A packet without it is then dropped, unless
+    /// it was on no link.
     pub fn crc(&self) -> bool {
         self.crc
+    }
+
+    /// Whether a new packet on `path` is to carry the CRC. What is sent again always does if
+    /// [`Connection::crc`] says so.
+    pub fn crc_on(&self, path: PathId) -> bool {
+        self.crc && !self.path(path).is_some_and(|p| p.tx.is_local())
     }
 
     /// The rate in Mbit/s that the peer's last ACK allots to this side, 0 if none.

@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::packet::{DataFields, Opcode, Qpn, TxDesc};
-use crate::path::{Rx, SPAN};
+use crate::path::{Arrival, Rx, SPAN};
 use crate::time::Duration;
 use crate::wire::{self, AckBlock, Body, DataHeader, Gid, PacketFlags, Plane};
 
@@ -122,12 +122,15 @@ fn data_flows_and_is_acknowledged() {
                 },
             };
             let flags = PacketFlags(u8::from(tx.ack_req));
-            assert_eq!(b.rx_check(now, &h, flags, false), Rx::New);
+            assert_eq!(b.rx_check(now, &h, flags, Arrival::default()), Rx::New);
             assert_eq!(
                 b.rx_done(burst.path, tx.psn, Verdict::Accept),
                 crate::path::Done::Acked
             );
-            assert_eq!(b.rx_check(now, &h, flags, false), Rx::Duplicate);
+            assert_eq!(
+                b.rx_check(now, &h, flags, Arrival::default()),
+                Rx::Duplicate
+            );
         }
         now = now.after(Duration(1000));
     }
@@ -283,7 +286,7 @@ fn a_foreign_init_only_brings_a_probe() {
     );
     let probe = b.poll_probe(now).unwrap();
     // The old incarnation would have answered; the new one does not know the id.
-    a.on_probe(now, &probe.header);
+    a.on_probe(now, &probe.header, Arrival::default());
     let mut blocks = [AckBlock::default(); 1];
     assert!(a.poll_ack(now, &mut blocks).is_some());
     let reset = |conn| wire::ResetHeader {
@@ -363,7 +366,8 @@ fn a_refusal_always_finds_its_place() {
     shake(Instant(0), &mut a, &mut b);
     shake(Instant(0), &mut b, &mut a);
     let now = Instant(10_000);
-    let check = |a: &mut Conn, h: &DataHeader| a.rx_check(now, h, PacketFlags::NONE, false);
+    let check =
+        |a: &mut Conn, h: &DataHeader| a.rx_check(now, h, PacketFlags::NONE, Arrival::default());
     let h: Vec<_> = (0..6).map(|n| request(&a, 0, n)).collect();
     let nak = TxDesc {
         opcode: Opcode::Nak,
@@ -426,14 +430,14 @@ fn one_ack_covers_what_is_new_on_all_paths() {
             PacketFlags::NONE
         };
         let mut blocks = [AckBlock::default(); 16];
-        assert_eq!(a.rx_check(now, &h, flags, false), Rx::New);
+        assert_eq!(a.rx_check(now, &h, flags, Arrival::default()), Rx::New);
         a.rx_done(PathId(path), h.psn, Verdict::Accept);
         let tx = a.poll_ack(now, &mut blocks);
         assert_eq!(tx.map(|t| t.blocks), (path == 3).then_some(4), "{path}");
     }
     let mut blocks = [AckBlock::default(); 16];
     let h = request(&a, 5, 0);
-    a.rx_check(now, &h, PacketFlags::ACK_REQ, false);
+    a.rx_check(now, &h, PacketFlags::ACK_REQ, Arrival::default());
     a.rx_done(PathId(5), h.psn, Verdict::Accept);
     assert_eq!(a.poll_ack(now, &mut blocks).unwrap().blocks, 12);
     assert!(a.poll_ack(now, &mut blocks).is_none());
@@ -452,7 +456,7 @@ fn the_longest_acks_fit() {
                 psn: first.psn.add(n),
                 ..first
             };
-            a.rx_check(now, &h, PacketFlags::NONE, false);
+            a.rx_check(now, &h, PacketFlags::NONE, Arrival::default());
             if n % 4 == 1 {
                 a.rx_done(PathId(path), h.psn, Verdict::Accept);
             }

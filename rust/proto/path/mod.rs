@@ -14,7 +14,7 @@ mod tests;
 mod tx;
 
 pub use route::Route;
-pub use rx::{Done, Received, Rx, RxHalf};
+pub use rx::{Arrival, Done, Received, Rx, RxHalf};
 pub use stats::{RxStats, TxStats};
 pub use tx::{AckOutcome, Expired, Tx, TxHalf, TxSlot};
 

@@ -22,6 +22,15 @@ pub enum Rx {
     Busy,
 }
 
+/// What the network did with a packet on its way here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// It set a CE mark in the IP header.
+    pub ce: bool,
+    /// Nothing: the packet was on no link, only in memory.
+    pub local: bool,
+}
+
 /// What the path needs to know of a packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
@@ -35,8 +44,8 @@ pub struct Received {
     pub route_epoch: u8,
     /// The sender asks for an acknowledgement.
     pub ack_req: bool,
-    /// It came with a CE mark.
-    pub ce: bool,
+    /// How it came.
+    pub arrival: Arrival,
 }
 
 /// What became of a packet that was processed.
@@ -79,6 +88,8 @@ pub struct RxHalf {
     promised: Bits256,
     /// Arrivals since the last ACK.
     unreported: u32,
+    /// All of them were local; if there are none, those that the last ACK told of.
+    local: bool,
     /// An ACK is due at the end of the batch.
     ack_due: bool,
     /// The last ACK reported packets as held: the peer waits for news of them.
@@ -102,6 +113,7 @@ impl RxHalf {
             probe: None,
             promised: Bits256::EMPTY,
             unreported: 0,
+            local: false,
             ack_due: false,
             owes: false,
             ack_detour: 0,
@@ -111,6 +123,7 @@ impl RxHalf {
                 duplicates: 0,
                 outside: 0,
                 marks: 0,
+                local: 0,
                 gaps: 0,
                 held: 0,
                 aborted: 0,
@@ -145,7 +158,9 @@ impl RxHalf {
             self.stats.outside += 1;
             return Rx::Outside;
         }
-        if p.ce {
+        self.note_local(p.arrival);
+        self.stats.local += u64::from(p.arrival.local);
+        if p.arrival.ce {
             self.ce_count = self.ce_count.wrapping_add(1);
             self.stats.marks += 1;
             self.ack_due = true;
@@ -199,7 +214,8 @@ impl RxHalf {
     }
 
     /// A probe arrived: an ACK is due that echoes its stamp.
-    pub fn probe(&mut self, now: Instant, stamp: Stamp, route_epoch: u8) {
+    pub fn probe(&mut self, now: Instant, stamp: Stamp, route_epoch: u8, arrival: Arrival) {
+        self.note_local(arrival);
         self.probe = Some(Newest {
             stamp,
             route_epoch,
@@ -265,6 +281,15 @@ impl RxHalf {
     /// Whether an ACK would tell the peer anything new.
     pub fn unreported(&self) -> bool {
         self.ack_due || self.unreported > 0
+    }
+
+    /// Whether all that the next ACK tells of was on no link.
+    pub fn is_local(&self) -> bool {
+        self.local
+    }
+
+    fn note_local(&mut self, arrival: Arrival) {
+        self.local = arrival.local && (self.local || !self.unreported());
     }
 
     /// The block for an ACK that goes out now; `None` if nothing arrived yet.

@@ -44,6 +44,8 @@ pub struct RxStats {
     pub outside: u64,
     /// Packets with a CE mark.
     pub marks: u64,
+    /// Packets that were on no link, duplicates included.
+    pub local: u64,
     /// Times that a PSN was skipped.
     pub gaps: u64,
     /// Packets refused by the stream and held.
@@ -85,6 +87,7 @@ impl RxStats {
         self.duplicates += o.duplicates;
         self.outside += o.outside;
         self.marks += o.marks;
+        self.local += o.local;
         self.gaps += o.gaps;
         self.held += o.held;
         self.aborted += o.aborted;

@@ -454,7 +454,7 @@ fn arrive_with(p: &mut TestPath, n: u32, ack_req: bool) -> Rx {
         stamp: Stamp(n),
         route_epoch: 0,
         ack_req,
-        ce: false,
+        arrival: Arrival::default(),
     })
 }
 
@@ -567,7 +567,7 @@ fn what_is_aborted_comes_again() {
 #[test]
 fn marks_probes_and_duplicates_bring_an_ack() {
     let mut p = path(1);
-    p.rx.probe(START, Stamp(77), 9);
+    p.rx.probe(START, Stamp(77), 9, Arrival::default());
     assert!(p.rx.ack_due());
     let b = report(&mut p);
     assert_eq!((b.stamp, b.route_epoch, b.cum), (Stamp(77), 9, FIRST));
@@ -583,9 +583,79 @@ fn marks_probes_and_duplicates_bring_an_ack() {
         stamp: Stamp(5),
         route_epoch: 0,
         ack_req: false,
-        ce: true,
+        arrival: Arrival {
+            ce: true,
+            local: false,
+        },
     };
     assert_eq!(p.rx.check(&marked), Rx::New);
     assert!(p.rx.ack_due());
     assert_eq!(report(&mut p).ce_count, 1);
+}
+
+#[test]
+fn one_packet_from_a_link_makes_the_report_not_local() {
+    let mut p = path(1);
+    let mut n = 0;
+    let mut arrive = |p: &mut TestPath, local: bool| {
+        let packet = Received {
+            now: START,
+            psn: FIRST.add(n),
+            stamp: Stamp(n),
+            route_epoch: 0,
+            ack_req: false,
+            arrival: Arrival { ce: false, local },
+        };
+        n += 1;
+        assert_eq!(p.rx.check(&packet), Rx::New);
+        p.rx.accept(packet.psn);
+    };
+    assert!(!p.rx.is_local());
+    arrive(&mut p, true);
+    arrive(&mut p, true);
+    assert!(p.rx.is_local());
+    arrive(&mut p, false);
+    arrive(&mut p, true);
+    assert!(!p.rx.is_local());
+    report(&mut p);
+    // Nothing new has come that would tell anything else.
+    assert!(!p.rx.is_local());
+    arrive(&mut p, true);
+    assert!(p.rx.is_local());
+    report(&mut p);
+    let from_link = Arrival::default();
+    p.rx.probe(START, Stamp(99), 0, from_link);
+    assert!(!p.rx.is_local());
+}
+
+#[test]
+fn what_is_said_of_a_route_does_not_hold_for_the_next() {
+    let mut p = path(4);
+    let block = |p: &TestPath| AckBlock {
+        route_epoch: p.tx.route().epoch,
+        ..AckBlock::default()
+    };
+    assert!(!p.tx.is_local());
+    let old = block(&p);
+    p.tx.note_local(&old, true);
+    assert!(p.tx.is_local());
+    p.tx.note_local(&old, false);
+    assert!(!p.tx.is_local());
+    p.tx.note_local(&old, true);
+    p.tx.change_route(START, Route::default(), false);
+    assert!(!p.tx.is_local());
+    // An ACK that was under way.
+    p.tx.note_local(&old, true);
+    assert!(!p.tx.is_local());
+    let new = block(&p);
+    p.tx.note_local(&new, true);
+    assert!(p.tx.is_local());
+    // When nothing is heard any more, it may be for want of a CRC.
+    p.tx.assign(START, desc(0), true).unwrap();
+    let late = START.after(Duration::from_millis(5_000));
+    assert_eq!(
+        p.tx.on_timeout(late, &Timers::default(), true),
+        Some(Expired::Probe)
+    );
+    assert!(!p.tx.is_local());
 }

@@ -105,12 +105,14 @@ pub struct AckHeader<'a> {
     /// The share of the receiver's inbound bandwidth that it allots to the sender, Mbit/s; 0 says
     /// nothing.
     pub rate_hint: u32,
+    /// Whether all packets that it newly reports came without having been on a link.
+    pub local: bool,
     n_blocks: u16,
     blocks: Reader<'a>,
 }
 
 impl<'a> AckHeader<'a> {
-    pub(super) fn parse(mut r: Reader<'a>) -> Result<Self, WireError> {
+    pub(super) fn parse(flags: PacketFlags, mut r: Reader<'a>) -> Result<Self, WireError> {
         let n_blocks = r.u16()?;
         r.u16()?;
         let rate_hint = r.u32()?;
@@ -125,6 +127,7 @@ impl<'a> AckHeader<'a> {
         r.done()?;
         Ok(AckHeader {
             rate_hint,
+            local: flags.has(PacketFlags::LOCAL),
             n_blocks,
             blocks,
         })

@@ -49,7 +49,17 @@ impl PacketFlags {
     /// The CRC field is in use.
     pub const CRC: PacketFlags = PacketFlags(1 << 1);
 
-    const KNOWN: u8 = Self::ACK_REQ.0 | Self::CRC.0;
+    /// Of an ACK: what it acknowledges came without having been on a link, so that packets sent the
+    /// same way need no CRC.
+    pub const LOCAL: PacketFlags = PacketFlags(1 << 2);
+
+    const fn known(packet_type: PacketType) -> u8 {
+        let all = Self::ACK_REQ.0 | Self::CRC.0;
+        match packet_type {
+            PacketType::Ack => all | Self::LOCAL.0,
+            _ => all,
+        }
+    }
 
     /// Whether all bits of `f` are set.
     pub const fn has(self, f: PacketFlags) -> bool {
@@ -86,7 +96,7 @@ impl Base {
         }
         let packet_type = PacketType::from_wire(r.u8()?)?;
         let flags = PacketFlags(r.u8()?);
-        if flags.0 & !PacketFlags::KNOWN != 0 {
+        if flags.0 & !PacketFlags::known(packet_type) != 0 {
             return Err(WireError::ReservedFlags);
         }
         let header_len = usize::from(r.u8()?) * 4;

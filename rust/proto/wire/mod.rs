@@ -116,7 +116,7 @@ pub fn parse(buf: &[u8]) -> Result<(Header<'_>, usize), WireError> {
     let r = Reader(body);
     let body = match base.packet_type {
         PacketType::Data => Body::Data(DataHeader::parse(r)?),
-        PacketType::Ack => Body::Ack(AckHeader::parse(r)?),
+        PacketType::Ack => Body::Ack(AckHeader::parse(base.flags, r)?),
         PacketType::Init => Body::Init(InitHeader::parse(r)?),
         PacketType::InitAck => Body::InitAck(InitHeader::parse(r)?),
         PacketType::Reset => Body::Reset(ResetHeader::parse(r)?),

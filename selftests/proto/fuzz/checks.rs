@@ -7,7 +7,7 @@
 
 use proto::connection::{Config, Connection, Intro, NakRecord, Verdict};
 use proto::packet::{Opcode, PathId, Qpn, TxDesc};
-use proto::path::{Path, Rx, TxSlot, SPAN};
+use proto::path::{Arrival, Path, Rx, TxSlot, SPAN};
 use proto::psn::Psn;
 use proto::time::{Duration, Instant};
 use proto::wire::{self, AckBlock, Body, Features, Gid, InitHeader, Plane, PlaneList};
@@ -160,7 +160,7 @@ pub fn connection(data: &[u8]) {
                 if let Ok((h, _)) = wire::parse(&raw) {
                     match h.body {
                         Body::Data(p) => d = p,
-                        Body::Probe(p) => conn.on_probe(now, &p),
+                        Body::Probe(p) => conn.on_probe(now, &p, Arrival::default()),
                         Body::Reset(r) => {
                             conn.on_reset(&r);
                         }
@@ -175,8 +175,11 @@ pub fn connection(data: &[u8]) {
                 d.path = PathId(u16::from(byte() % 5));
                 let first = 0x1234_5678 ^ u32::from(d.path.0).wrapping_mul(0x9e37_79b9);
                 d.psn = Psn(first.wrapping_add(u32::from(byte())));
-                if conn.rx_check(now, &d, wire::PacketFlags(op >> 4 & 1), op & 128 != 0) == Rx::New
-                {
+                let arrival = Arrival {
+                    ce: op & 128 != 0,
+                    local: op & 64 != 0,
+                };
+                if conn.rx_check(now, &d, wire::PacketFlags(op >> 4 & 1), arrival) == Rx::New {
                     pending.push((d.path, d.psn));
                 }
             }

@@ -4,7 +4,7 @@
 
 use proto::connection::{Config, Connection, Event, NakRecord, Verdict};
 use proto::packet::{DataFields, Opcode, PathId, TxDesc};
-use proto::path::{Path, Route, Rx, Tx, TxSlot, SPAN};
+use proto::path::{Arrival, Path, Route, Rx, Tx, TxSlot, SPAN};
 use proto::stream::Nak;
 use proto::time::{Duration, Instant};
 use proto::wire::{self, crc, AckBlock, Body, DataHeader, PacketFlags};
@@ -190,7 +190,8 @@ impl<A: App> Endpoint<A> {
     }
 
     fn data(&mut self, now: Instant, h: &DataHeader, flags: PacketFlags, ce: bool, payload: &[u8]) {
-        if self.conn.rx_check(now, h, flags, ce) != Rx::New {
+        let arrival = Arrival { ce, local: false };
+        if self.conn.rx_check(now, h, flags, arrival) != Rx::New {
             return;
         }
         let verdict = if h.fields.opcode == Opcode::Void {
@@ -251,7 +252,7 @@ impl<A: App> Endpoint<A> {
             _ if h.base.dst_conn != self.conn.local_id() => {}
             Body::Data(d) => self.data(now, &d, h.base.flags, ce, payload),
             Body::Ack(a) => self.conn.on_ack(now, &a),
-            Body::Probe(p) => self.conn.on_probe(now, &p),
+            Body::Probe(p) => self.conn.on_probe(now, &p, Arrival::default()),
         }
     }
 

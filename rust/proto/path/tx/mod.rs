@@ -16,6 +16,7 @@ use crate::packet::TxDesc;
 use crate::psn::Psn;
 use crate::recovery::{LossCause, LossShare, Reordering, Rtt, Timers, Transmission};
 use crate::time::{Duration, Instant, Stamp};
+use crate::wire::AckBlock;
 
 /// A packet that a path sent and that is not acknowledged, or acknowledged and not yet popped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,6 +123,8 @@ pub struct TxHalf<S> {
     /// Acknowledged and not popped.
     acked: Bits256,
     route: Route,
+    /// What the route carries is on no link.
+    local: bool,
     /// Nothing sent on an earlier route can still be on its way.
     old_route_dead: bool,
     trial: Option<Trial>,
@@ -164,6 +167,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             held: Bits256::EMPTY,
             acked: Bits256::EMPTY,
             route: Route::default(),
+            local: false,
             old_route_dead: false,
             trial: None,
             tick: 0,
@@ -194,6 +198,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.held = Bits256::EMPTY;
         self.acked = Bits256::EMPTY;
         self.route = route;
+        self.local = false;
         self.old_route_dead = false;
         self.trial = None;
         self.probe_stamp = None;
@@ -208,6 +213,19 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.cc = cc;
         self.pacer.reset();
         self.loss = LossShare::default();
+    }
+
+    /// Whether new packets need no CRC: the peer says that what comes this way is on no link.
+    pub fn is_local(&self) -> bool {
+        self.local
+    }
+
+    /// Takes note of whether the peer said so in an ACK with `block`. That holds until it says
+    /// otherwise, the route changes, or nothing arrives any more.
+    pub fn note_local(&mut self, block: &AckBlock, local: bool) {
+        if block.route_epoch == self.route.epoch {
+            self.local = local;
+        }
     }
 
     /// Where the path's packets go just now.

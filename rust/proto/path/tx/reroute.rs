@@ -20,6 +20,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             epoch: self.route.epoch.wrapping_add(1),
             ..route
         };
+        self.local = false;
         self.old_route_dead = old_dead;
         self.trial = None;
         self.rtt.on_route_change();

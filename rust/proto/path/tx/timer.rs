@@ -41,6 +41,8 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         if self.deadline(timers)? > now {
             return None;
         }
+        // It may be for want of a CRC that nothing arrives.
+        self.local = false;
         if !self.waiting.probed && self.waiting.timeouts == 0 {
             self.waiting.since = now;
             self.waiting.probed = true;
