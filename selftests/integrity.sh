@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Data that never leave the host need no CRC; as soon as they may have been on a
+# link, they have it. Veth hands memory on like the loopback device, unless it
+# is told to compute checksums: then what comes looks as if from a link.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib/lib.sh"
+require ethtool
+is_metaroce || skip_all "about metaroce only"
+
+# tx_checksums on|off: the device's part, off: the kernel computes all of them
+tx_checksums() {
+	local i
+
+	for i in 0 1; do
+		in_a ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
+		in_b ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
+	done
+}
+
+# received DEVICE: packets in all, and those that were on no link
+received() { echo "$(counter "$1" rx_packets) $(counter "$1" rx_local)"; }
+
+test_data_in_memory_need_no_CRC() {
+	local all links
+
+	hosts_up 2
+	check_traffic
+	read -r all links <<<"$(received "$DEV_B")"
+	[ "$all" -gt 0 ] || fail "nothing was received"
+	[ "$all" = "$links" ] || fail "$links of $all packets are said to come from memory"
+}
+
+test_data_from_links_have_it() {
+	local local_packets
+
+	hosts_up 2
+	tx_checksums off
+	check_traffic
+	local_packets=$(counter "$DEV_B" rx_local)
+	[ "$local_packets" = 0 ] || fail "$local_packets packets are said to come from memory"
+	[ "$(counter "$DEV_B" drop_crc)" = 0 ] || fail "packets without CRC"
+}
+
+# What is under way without CRC when the route becomes a link is refused, and
+# comes again with it.
+test_memory_becomes_a_link_under_way() {
+	local before
+
+	hosts_up 2
+	soak_bg -q 4 -d 8 -m 100000
+	for _ in 1 2 3; do
+		before=$(counter "$DEV_B" rx_local)
+		wait_for "packets from memory" more_than "$DEV_B" rx_local "$before"
+		tx_checksums off
+		before=$(($(counter "$DEV_B" rx_packets) + 500))
+		wait_for "packets from a link" more_than "$DEV_B" rx_packets "$before"
+		soak_alive
+		tx_checksums on
+	done
+	soak_end
+}
+
+more_than() { [ "$(counter "$1" "$2")" -gt "$3" ]; }
+
+ktap_run_all \
+	test_data_in_memory_need_no_CRC \
+	test_data_from_links_have_it \
+	test_memory_becomes_a_link_under_way
+ktap_exit
