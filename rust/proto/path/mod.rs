@@ -46,7 +46,7 @@ pub struct Path<S> {
 impl<S: DerefMut<Target = [TxSlot]>> Path<S> {
     /// Makes an idle path on `slots`. `None` if there are fewer than [`SPAN`] slots.
     ///
-    /// The slots are reset in place; the path itself is below 1 KiB.
+    /// The slots are not touched before something is sent; the path itself is below 1 KiB.
     pub fn new(slots: S) -> Option<Self> {
         Some(Path {
             tx: TxHalf::new(slots)?,

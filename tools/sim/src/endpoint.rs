@@ -2,6 +2,9 @@
 
 //! One end of a connection, driven as a datapath does it, with an application on top.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+
 use proto::connection::{Config, Connection, Event, NakRecord, Verdict};
 use proto::packet::{DataFields, Opcode, PathId, TxDesc};
 use proto::path::{Arrival, Path, Route, Rx, Tx, TxSlot, SPAN};
@@ -11,14 +14,41 @@ use proto::wire::{self, crc, AckBlock, Body, DataHeader, PacketFlags};
 
 use crate::rng::Rng;
 
+/// Slots of a path that are not there before they are written to: most ends only receive.
+#[derive(Debug, Default)]
+pub struct LazySlots(Vec<TxSlot>);
+
+const ROOM: usize = SPAN as usize;
+
+impl Deref for LazySlots {
+    type Target = [TxSlot];
+
+    fn deref(&self) -> &[TxSlot] {
+        static EMPTY: OnceLock<Vec<TxSlot>> = OnceLock::new();
+        if self.0.is_empty() {
+            EMPTY.get_or_init(|| vec![TxSlot::default(); ROOM])
+        } else {
+            &self.0
+        }
+    }
+}
+
+impl DerefMut for LazySlots {
+    fn deref_mut(&mut self) -> &mut [TxSlot] {
+        if self.0.is_empty() {
+            self.0 = vec![TxSlot::default(); ROOM];
+        }
+        &mut self.0
+    }
+}
+
 /// A connection on plain vectors.
-pub type Conn = Connection<Vec<TxSlot>, Vec<Path<Vec<TxSlot>>>, Vec<NakRecord>>;
+pub type Conn = Connection<LazySlots, Vec<Path<LazySlots>>, Vec<NakRecord>>;
 
 /// Makes a connection with room for so many NAKs.
 pub fn connection(cfg: Config, naks: usize) -> Conn {
-    let slots = || vec![TxSlot::default(); SPAN as usize];
     let paths = (0..cfg.paths())
-        .map(|_| Path::new(slots()).expect("enough slots"))
+        .map(|_| Path::new(LazySlots::default()).expect("enough slots"))
         .collect();
     Connection::new(cfg, paths, vec![NakRecord::default(); naks]).expect("a valid configuration")
 }

@@ -61,12 +61,12 @@ impl Default for Settings {
             // scheduling of virtual machines.
             timers: Timers {
                 rto_initial: Duration::from_millis(1),
-                rto_min: Duration::from_micros(100),
+                rto_min: Duration::from_micros(30),
                 rto_patient: Duration::from_micros(100),
-                rto_cap: Duration::from_millis(10),
+                rto_cap: Duration::from_millis(4),
                 rto_max: Duration::from_millis(100),
-                probe_min: Duration::from_micros(30),
-                granularity: Duration::from_micros(1),
+                probe_min: Duration::from_micros(15),
+                granularity: Duration::from_micros(2),
             },
         }
     }

@@ -15,7 +15,7 @@ use proto::path::{Path, RxStats, TxSlot, TxStats, SPAN};
 use proto::wire::{Gid, Plane, PlaneList};
 
 use crate::calendar::Event;
-use crate::endpoint::{connection, Conn, Endpoint};
+use crate::endpoint::{connection, Conn, Endpoint, LazySlots};
 use crate::fabric::{Fabric, FabricConfig, Hop};
 use crate::messages::Messages;
 use crate::net::{Ends, Net, Port};
@@ -624,7 +624,7 @@ impl World {
             .next()
             .map_or(0, |c| usize::from(c.n_paths()));
         let slots = SPAN as usize * std::mem::size_of::<TxSlot>();
-        std::mem::size_of::<Conn>() + paths * (std::mem::size_of::<Path<Vec<TxSlot>>>() + slots)
+        std::mem::size_of::<Conn>() + paths * (std::mem::size_of::<Path<LazySlots>>() + slots)
     }
 }
 
