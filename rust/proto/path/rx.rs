@@ -166,6 +166,7 @@ impl RxHalf {
             self.ack_due = true;
         }
         self.ack_due |= p.ack_req;
+        self.note_epoch(p.route_epoch);
         self.newest = Some(Newest {
             stamp: p.stamp,
             route_epoch: p.route_epoch,
@@ -216,6 +217,7 @@ impl RxHalf {
     /// A probe arrived: an ACK is due that echoes its stamp.
     pub fn probe(&mut self, now: Instant, stamp: Stamp, route_epoch: u8, arrival: Arrival) {
         self.note_local(arrival);
+        self.note_epoch(route_epoch);
         self.probe = Some(Newest {
             stamp,
             route_epoch,
@@ -225,6 +227,15 @@ impl RxHalf {
         self.stats.probes += 1;
         self.ack_due = true;
         if core::mem::replace(&mut self.probed, true) {
+            self.ack_detour = self.ack_detour.wrapping_add(1);
+        }
+    }
+
+    /// The peer has left a route, perhaps for want of ACKs, and perhaps the planes that ACKs of this
+    /// path use are the ones that it has left. So these change as well.
+    fn note_epoch(&mut self, epoch: u8) {
+        let newer = |n: Newest| (1..128).contains(&epoch.wrapping_sub(n.route_epoch));
+        if self.newest.is_some_and(newer) {
             self.ack_detour = self.ack_detour.wrapping_add(1);
         }
     }
