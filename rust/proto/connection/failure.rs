@@ -14,7 +14,7 @@
 
 use super::{Connection, NakStore, Paths, Slots};
 use crate::packet::PathId;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// How long a path must be stuck before it gives its route up. A change of route costs little, but
 /// hosts hold single packets up for a while, too. In grains.
@@ -43,9 +43,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         };
         let stuck = now.since(since);
         let grain = self.grain();
-        if stuck >= base.max(grain.saturating_mul(PLANE_PATIENCE))
-            && self.planes_quiet_since(path, since)
-        {
+        let patience = base.max(grain.saturating_mul(PLANE_PATIENCE));
+        if self.planes_quiet(now, path).is_some_and(|d| d >= patience) {
             self.leave_planes(now, path);
         } else if stuck < base.max(grain.saturating_mul(ROUTE_PATIENCE)) {
             return;
@@ -61,17 +60,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         }
     }
 
-    /// Whether others made progress since, but no path on the planes of this one.
-    fn planes_quiet_since(&self, path: PathId, since: Instant) -> bool {
-        let Some(planes) = self.planes_of(path) else {
-            return false;
-        };
-        let quiet = |i: u16| {
-            let tx = &self.path(PathId(i))?.tx;
-            let same = self.planes_of(PathId(i)) == Some(planes);
-            Some(!same || tx.progress() <= since)
-        };
-        self.alive > since && (0..self.n_paths).all(|i| quiet(i).unwrap_or(true))
+    /// For how long no path on the planes of this one has made progress, if others have meanwhile.
+    /// The first of them to time out need not be the last that got through.
+    fn planes_quiet(&self, now: Instant, path: PathId) -> Option<Duration> {
+        let planes = self.planes_of(path)?;
+        let same = |i: &u16| self.planes_of(PathId(*i)) == Some(planes);
+        let progress = |i: u16| Some(self.path(PathId(i))?.tx.progress());
+        let last = (0..self.n_paths).filter(same).filter_map(progress).max()?;
+        (self.alive > last).then(|| now.since(last))
     }
 
     /// Moves all paths away from the planes that `path` is on.
@@ -82,9 +78,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.stats.planes_left += 1;
         for i in 0..self.n_paths {
             let path = PathId(i);
-            if self.planes_of(path) == Some(planes) {
-                self.change_planes(now, path);
+            if self.planes_of(path) != Some(planes) {
+                continue;
             }
+            self.change_planes(now, path);
+            if let Some(p) = self.path_mut(path) {
+                p.tx.write_off();
+            }
+            self.refresh(path);
         }
     }
 

@@ -17,7 +17,7 @@ use super::{Connection, NakStore, Paths, Slots};
 use crate::congestion::{CongestionControl, Pace};
 use crate::packet::PathId;
 use crate::path::Path;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::MAX_PLANES;
 
 /// One burst in so many ignores the expected delivery time.
@@ -37,6 +37,8 @@ const NOISE: u64 = 10;
 const SHUN: u32 = 192;
 /// How often a path that is shunned gets a burst, at the most; in grains.
 const SHUN_EVERY: u64 = 5;
+/// … and in round trips of the best path: what is lost holds its message up for one at least.
+const SHUN_TRIPS: u64 = 16;
 /// Packets of such a burst.
 const SHUN_BURST: u32 = 4;
 
@@ -81,6 +83,8 @@ impl Scheduler {
 struct Best {
     /// The least expected delivery time, ns.
     delivery: u64,
+    /// The least round trip of a path that is not silent.
+    rtt: Duration,
     /// The least share of loss, of 1024.
     loss: u32,
 }
@@ -151,7 +155,10 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             if shunned && !candidate.silent {
                 // It is due, and that is seldom.
                 choice = Some((candidate, path, room));
-                self.scheduler.shunned_at = now.after(self.grain().saturating_mul(SHUN_EVERY));
+                // This path is not silent, so there is a best round trip.
+                let trips = best.rtt.saturating_mul(SHUN_TRIPS);
+                let wait = self.grain().saturating_mul(SHUN_EVERY).max(trips);
+                self.scheduler.shunned_at = now.after(wait);
                 break;
             }
             if choice.is_none_or(|(c, ..)| candidate < c) {
@@ -195,6 +202,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     fn best(&self) -> Best {
         let mut best = Best {
             delivery: u64::MAX,
+            rtt: Duration(u64::MAX),
             loss: u32::MAX,
         };
         for i in 0..self.n_paths {
@@ -205,6 +213,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             best.loss = best.loss.min(p.tx.loss_share());
             if !p.tx.is_silent() {
                 best.delivery = best.delivery.min(delivery(p));
+                best.rtt = best.rtt.min(p.tx.rtt().smoothed().unwrap_or_default());
             }
         }
         best

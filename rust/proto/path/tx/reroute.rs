@@ -4,10 +4,11 @@
 
 use core::ops::DerefMut;
 
-use super::{Trial, TxHalf, TxSlot};
+use super::{index, Trial, TxHalf, TxSlot};
 use crate::congestion::CongestionControl;
 use crate::path::Route;
 use crate::psn::Psn;
+use crate::recovery::LossCause;
 use crate::time::{Instant, Stamp};
 use crate::wire::AckBlock;
 
@@ -28,6 +29,27 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.stats.route_changes += 1;
         if !self.outstanding.is_empty() {
             self.probe_due = true;
+            // The new route gets its time; what ran out or was about to was the old one's.
+            self.waiting.since = now;
+            self.waiting.probed = true;
+        }
+    }
+
+    /// Whatever was sent on earlier routes is lost: the planes were silent for longer than a timeout.
+    /// So it need not wait until a probe has proved that, a round trip. The controller is not told,
+    /// it has started over with the route.
+    pub fn write_off(&mut self) {
+        let epoch = self.route.epoch;
+        let una = index(self.una);
+        let mut rest = self.outstanding.without(self.lost).without(self.held);
+        while let Some(i) = rest.take_from(una) {
+            let Some(slot) = self.slot_mut(i) else {
+                break;
+            };
+            if slot.last.route_epoch != epoch {
+                slot.cause = LossCause::Timeout;
+                self.lost.set(i);
+            }
         }
     }
 
