@@ -18,11 +18,24 @@ const DEPTH: u32 = 2;
 const MESSAGE: u32 = 1 << 20;
 
 /// Posts a message for each one that has arrived.
-struct Loop;
+#[derive(Default)]
+struct Loop {
+    /// Messages of each flow that were posted before the failure.
+    posted: Vec<u32>,
+    failed: bool,
+    /// When the last of those has arrived.
+    last: Ps,
+}
 
 impl Workload for Loop {
-    fn complete(&mut self, world: &mut World, flow: u32, _: u32) {
+    fn complete(&mut self, world: &mut World, flow: u32, message: u32) {
         world.post(flow, MESSAGE);
+        let posted = &mut self.posted[flow as usize];
+        if !self.failed {
+            *posted += 1;
+        } else if message < *posted {
+            self.last = world.now();
+        }
     }
 }
 
@@ -98,9 +111,11 @@ pub struct Recovery {
     pub detected: Option<Ps>,
     /// … until the last path that was on the plane had left, for those that leave at all.
     pub left: Option<Ps>,
-    /// From the failure until goodput stayed, over one round trip each, at 0.95 of what is left of
-    /// the goodput before.
+    /// From the failure until goodput was, and from then on stayed, at 0.95 of what is left of that
+    /// before, in each round trip.
     pub recovered: Option<Ps>,
+    /// From the failure until the last message had arrived that was under way then.
+    pub stuck: Ps,
     /// Longest time in which less than a tenth of the usual arrived.
     pub gap: Ps,
     /// Goodput at the end of the failure, as a share of what is left.
@@ -135,7 +150,12 @@ pub fn recovery(p: &Params, failure: Failure, down: Ps, after: Ps) -> Recovery {
         }
     }
     let at = (w.now() + p.scaled(MS)) / BIN * BIN;
-    w.run(at, &mut Loop);
+    let mut load = Loop {
+        posted: vec![DEPTH; hosts as usize],
+        ..Loop::default()
+    };
+    w.run(at, &mut load);
+    load.failed = true;
     let changes = |w: &World| -> u64 { w.connections().map(|c| c.tx_totals().route_changes).sum() };
     let calm = changes(&w);
     failure.apply(p, &mut w, true);
@@ -148,7 +168,7 @@ pub fn recovery(p: &Params, failure: Failure, down: Ps, after: Ps) -> Recovery {
     }
     while w.now() < at + down {
         let until = (w.now() + BIN).min(at + down);
-        w.run(until, &mut Loop);
+        w.run(until, &mut load);
         let n = changes(&w);
         if n > last {
             let since = w.now() - at;
@@ -162,7 +182,7 @@ pub fn recovery(p: &Params, failure: Failure, down: Ps, after: Ps) -> Recovery {
     }
     let up_at = w.now();
     failure.apply(p, &mut w, false);
-    w.run(up_at + after, &mut Loop);
+    w.run(up_at + after, &mut load);
 
     let bins = w.series.groups.first().cloned().unwrap_or_default();
     let width = p.rtt().div_ceil(BIN) as usize;
@@ -180,7 +200,7 @@ pub fn recovery(p: &Params, failure: Failure, down: Ps, after: Ps) -> Recovery {
         .find(|i| window(*i, width) < good);
     let recovered = match low {
         Some(i) if i + 2 * width >= up => None,
-        Some(i) => Some((i + 1 + width - k) as u64 * BIN),
+        Some(i) => Some((i + 1 - k) as u64 * BIN),
         None => Some(0),
     };
     let restored = (up..bins.len().saturating_sub(10 * width))
@@ -202,6 +222,7 @@ pub fn recovery(p: &Params, failure: Failure, down: Ps, after: Ps) -> Recovery {
         detected,
         left,
         recovered,
+        stuck: load.last.saturating_sub(at),
         gap: gap * BIN,
         during: window(up - tail, tail) / (left_share * usual),
         restored,
@@ -224,6 +245,7 @@ pub fn failure(p: &Params) -> Report {
             "left_us",
             "recovered_us",
             "recovered_rtt",
+            "stuck_us",
             "gap_us",
             "during",
             "restored_us",
@@ -261,6 +283,7 @@ pub fn failure(p: &Params) -> Report {
             time(r.left),
             time(r.recovered),
             beyond.map_or("-".to_owned(), |t| format!("{:.1}", us(t) / us(rtt))),
+            format!("{:.0}", us(r.stuck)),
             format!("{:.0}", us(r.gap)),
             format!("{:.3}", r.during),
             time(r.restored),
