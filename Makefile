@@ -126,12 +126,15 @@ simulate: ## all scenarios (minutes): tables, CSV and plots in build/simulate; S
 
 ##@ Virtual machine
 
-.PHONY: vm demo debug-kernel
+.PHONY: vm demo bench-transport debug-kernel
 vm: modules provider ## shell in a VM with module and provider; CMD='…' runs a command
 	$(Q)tools/vm/run $(if $(CMD),'$(subst ','\'',$(CMD))')
 
 demo: modules provider selftests-build ## two hosts in a VM: what MetaRoCE does
 	$(Q)tools/vm/run selftests/demo.sh
+
+bench-transport: modules provider ## loss, failures, congestion in a VM: a table; SCENARIO='…'
+	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run tools/bench/transport.py $(SCENARIO)
 
 debug-kernel: ## build the debug kernel (half an hour), for KERNEL=debug
 	$(Q)tools/vm/mkdebug
