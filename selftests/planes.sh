@@ -4,7 +4,7 @@
 # others do. Judged by what the netdevs have counted, not the module.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib/lib.sh"
-require ib_send_bw
+require ib_send_bw ethtool
 is_metaroce || skip_all "about metaroce only"
 
 # Bytes sent by A (or $3) over each plane during a run of mrverbs soak with
@@ -129,6 +129,82 @@ test_plane_added_between_two_connections() {
 	even 10 $bytes
 }
 
+# more_packets DEVICE PLANE: waits for the plane to carry data (again)
+more_packets() {
+	local before
+
+	before=$(counter "$1" "plane$2_tx_packets")
+	# shellcheck disable=SC2317
+	carries() { [ "$(counter "$1" "plane$2_tx_packets")" -gt $(($3 + 100)) ]; }
+	wait_for "data of $1 on plane $2" carries "$1" "$2" "$before"
+}
+
+test_plane_added_to_a_connection() {
+	hosts_up 1
+	soak_bg -q 4 -m 100000
+	wait_for_value "a connection" 1 counter "$DEV_A" connections
+	plane_new 1
+	link_new "$NS_A" "$DEV_A" p1 || fail "rdma link add"
+	soak_alive
+	link_new "$NS_B" "$DEV_B" p1 || fail "rdma link add"
+	more_packets "$DEV_A" 1
+	more_packets "$DEV_B" 1
+	more_packets "$DEV_A" 0
+	[ "$(counter "$DEV_A" connections)" = 1 ] || fail "another connection"
+	soak_end
+}
+
+test_plane_replaced_under_a_connection() {
+	hosts_up 2
+	soak_bg -q 4 -m 100000
+	wait_for_value "a connection" 1 counter "$DEV_A" connections
+	more_packets "$DEV_A" 1
+	ip -n "$NS_A" link del p1
+	plane_new 1
+	link_new "$NS_A" "$DEV_A" p1 || fail "rdma link add"
+	link_new "$NS_B" "$DEV_B" p1 || fail "rdma link add"
+	more_packets "$DEV_A" 1
+	more_packets "$DEV_B" 1
+	soak_end
+}
+
+test_plane_gets_its_address_under_a_connection() {
+	hosts_up 2
+	soak_bg -q 4 -m 100000
+	wait_for_value "a connection" 1 counter "$DEV_A" connections
+	more_packets "$DEV_A" 1
+	ip -n "$NS_A" addr flush dev p1
+	more_packets "$DEV_A" 0
+	ip -n "$NS_A" addr add "$(addr4 77 1)/24" dev p1
+	more_packets "$DEV_A" 1
+	more_packets "$DEV_B" 1
+	soak_end
+}
+
+# Through a switch the peer does not see the link go: it has to be told, and that
+# by another plane than the one by which they met.
+test_peer_hears_of_a_plane_that_goes_down() {
+	need_switch
+	hosts_up 2
+	soak_bg -q 4 -m 100000
+	wait_for_value "a connection" 1 counter "$DEV_B" connections
+	more_packets "$DEV_B" 0
+	ip -n "$NS_A" link set p0 down
+	# shellcheck disable=SC2317
+	told() { [ "$(counter "$DEV_B" reroutes_plane)" -gt 0 ]; }
+	wait_for "B knows of it" told
+	more_packets "$DEV_B" 1
+	ip -n "$NS_A" link set p0 up
+	more_packets "$DEV_B" 0
+	soak_end
+}
+
+need_switch() {
+	SWITCH=mrs$$
+	defer "ip netns del $SWITCH"
+	ip netns add "$SWITCH" || fail "cannot make a namespace"
+}
+
 test_unequal_numbers_of_planes() {
 	hosts_up 1
 	plane_new 1
@@ -148,5 +224,9 @@ ktap_run_all \
 	test_perftest_uses_both_planes \
 	test_counters_of_the_planes_agree_with_the_netdevs \
 	test_plane_added_between_two_connections \
+	test_plane_added_to_a_connection \
+	test_plane_replaced_under_a_connection \
+	test_plane_gets_its_address_under_a_connection \
+	test_peer_hears_of_a_plane_that_goes_down \
 	test_unequal_numbers_of_planes
 ktap_exit

@@ -78,7 +78,8 @@ use proto::{
     wire::{
         AckBlock,
         Gid,
-        MAX_ACK_BLOCKS, //
+        MAX_ACK_BLOCKS,
+        MAX_PLANES, //
     },
 };
 
@@ -237,7 +238,7 @@ impl Conn {
     /// Errors: `ENETDOWN` if the endpoint has no plane with an address of the right family,
     /// `ENOMEM`.
     pub(super) fn new(endpoint: &Arc<Endpoint>, key: ConnKey) -> Result<Arc<Self>> {
-        let planes = endpoint.planes.describe(key.local)?;
+        let planes = endpoint.planes.describe(key.local, &[])?;
         if planes.is_empty() {
             return Err(ENETDOWN);
         }
@@ -424,6 +425,10 @@ impl Conn {
             let mut inner = self.inner.lock();
             while let Some(event) = inner.proto.poll_event() {
                 lost |= matches!(event, Event::PeerRestarted | Event::PeerClosed);
+                if event == Event::PathsChanged {
+                    // The peer's planes may have other addresses now.
+                    inner.routes.clear();
+                }
             }
             let idle = inner.idle_since.map(|t| t.0 + IDLE_NS);
             let timeout = inner.proto.poll_timeout().map(|t| t.0);
@@ -460,9 +465,39 @@ impl Conn {
             };
             // Whatever was resolved over that device is void.
             inner.routes.retain(|r| r.of.local_plane != i);
-            inner.proto.set_local_plane(now(), i, up);
+            if let Some(plane) = inner.planes.get_mut(usize::from(i)) {
+                // One without an address does not come up.
+                plane.up = up && plane.gid != Gid::default();
+                let up = plane.up;
+                inner.proto.set_local_plane(now(), i, up);
+            }
         }
         self.run();
+    }
+
+    /// Looks at the endpoint's planes and their addresses anew. Process context; the caller holds
+    /// the endpoint's list of connections.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(super) fn refresh_planes(self: &Arc<Self>) -> Result {
+        let mut known = KVec::with_capacity(MAX_PLANES, GFP_KERNEL)?;
+        for plane in self.inner.lock().planes.iter() {
+            known.push_within_capacity(*plane).map_err(|_| ENOSPC)?;
+        }
+        let mut planes = self.endpoint.planes.describe(self.key.local, &known)?;
+        if *planes == *known {
+            return Ok(());
+        }
+        {
+            let mut inner = self.inner.lock();
+            inner.routes.clear();
+            inner
+                .proto
+                .set_local_planes(now(), &plane::to_wire(&planes));
+            core::mem::swap(&mut inner.planes, &mut planes);
+        }
+        self.run();
+        Ok(())
     }
 
     /// Returns what it has counted.
@@ -475,13 +510,10 @@ impl Conn {
             conn: *inner.proto.stats(),
             ..Totals::default()
         };
-        for (i, info) in inner.planes.iter().enumerate() {
-            let Ok(id) = u8::try_from(i) else { break };
+        for (at, id) in (0..MAX_PLANES).zip(0..) {
             let Some(stats) = inner.proto.plane_stats(id) else {
                 break;
             };
-            // A connection may leave out planes that have no address of its family.
-            let at = self.endpoint.planes.index_of(info.ifindex).unwrap_or(i);
             let add = |a: &mut [u64], n: u64| {
                 if let Some(a) = a.get_mut(at) {
                     *a += n;

@@ -198,7 +198,7 @@ impl Endpoint {
         totals
     }
 
-    /// Calls `f` with each connection. Process context.
+    /// Calls `f` with each connection, their list locked. Process context.
     fn for_each_conn(&self, f: impl Fn(&Arc<Conn>)) {
         let conns = self.conns.lock();
         for conn in conns.by_key.values() {
@@ -206,12 +206,26 @@ impl Endpoint {
         }
     }
 
-    /// Adds a plane. Connections made from now on use it. Process context.
+    /// Adds a plane, which connections use from now on. Process context.
     ///
     /// Errors: `EEXIST` if the network device is a plane already, `ENOSPC` beyond
     /// [`proto::wire::MAX_PLANES`].
     pub(crate) fn add_plane(&self, ndev: &NetDevice) -> Result {
-        self.planes.add(ndev)
+        self.planes.add(ndev)?;
+        self.refresh_planes();
+        Ok(())
+    }
+
+    /// Tells the connections of planes that are new, and of addresses that have changed. Process
+    /// context.
+    ///
+    /// A connection for which there is no memory goes on with what it knows.
+    pub(crate) fn refresh_planes(&self) {
+        // What sets planes up and down does that first and tells the connections then, so what is
+        // found here under the lock cannot undo it.
+        self.for_each_conn(|conn| {
+            let _ = conn.refresh_planes();
+        });
     }
 
     /// Removes the plane of a network device. Returns how many planes are left. Process context.

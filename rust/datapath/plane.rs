@@ -27,6 +27,8 @@ use proto::wire::{
 
 /// One plane.
 struct Plane {
+    /// Number of the plane: its place in what peers are told.
+    id: u8,
     /// Keeps the network device from going away under the plane.
     ndev: NetDeviceRef,
     ifindex: u32,
@@ -36,15 +38,17 @@ struct Plane {
 }
 
 /// What a connection needs to know of a plane.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PlaneInfo {
+    /// 0 where there is no plane of that number.
     pub(super) ifindex: u32,
     pub(super) gid: Gid,
     pub(super) speed: u32,
     pub(super) up: bool,
 }
 
-/// The planes of an endpoint; the first is the primary one, whose addresses are the GIDs.
+/// The planes of an endpoint, the oldest first: that is the primary one, whose addresses are the
+/// GIDs.
 #[pin_data]
 pub(super) struct Planes {
     #[pin]
@@ -63,9 +67,10 @@ impl Planes {
         )
     }
 
-    /// Adds a plane. Process context, the RTNL is not held.
+    /// Adds a plane, under the lowest number that is free. Process context, the RTNL is not held.
     pub(super) fn add(&self, ndev: &NetDevice) -> Result {
-        let plane = Plane {
+        let mut plane = Plane {
+            id: 0,
             ndev: ndev.into(),
             ifindex: ndev.ifindex(),
             speed: ndev.speed().unwrap_or(0),
@@ -75,9 +80,10 @@ impl Planes {
         if list.iter().any(|p| p.ifindex == plane.ifindex) {
             return Err(EEXIST);
         }
-        if list.len() >= MAX_PLANES {
-            return Err(ENOSPC);
-        }
+        // CAST: a small constant.
+        plane.id = (0..MAX_PLANES as u8)
+            .find(|id| list.iter().all(|p| p.id != *id))
+            .ok_or(ENOSPC)?;
         list.push_within_capacity(plane).map_err(|_| ENOSPC)
     }
 
@@ -101,9 +107,10 @@ impl Planes {
         }
     }
 
-    /// Place of a plane in the list.
-    pub(super) fn index_of(&self, ifindex: u32) -> Option<usize> {
-        self.list.lock().iter().position(|p| p.ifindex == ifindex)
+    /// Returns the number of a plane.
+    pub(super) fn id_of(&self, ifindex: u32) -> Option<u8> {
+        let list = self.list.lock();
+        list.iter().find(|p| p.ifindex == ifindex).map(|p| p.id)
     }
 
     /// Returns the network device of a plane. Whoever gets it lets go of it before bottom halves
@@ -119,45 +126,62 @@ impl Planes {
         self.list.lock().first().map(|plane| plane.ndev.clone())
     }
 
-    /// Describes the planes for a connection from `local`, whose address family they get. Process
-    /// context.
+    /// Describes the planes for a connection from `local`, whose address family they get, each at
+    /// the place of its number. `known` is what the connection, if it exists, knows of them.
+    /// Process context.
     ///
-    /// A plane without an address of that family cannot be used and is left out. The primary one
-    /// has the address that the queue pair uses.
-    pub(super) fn describe(&self, local: Gid) -> Result<KVec<PlaneInfo>> {
+    /// A plane without an address of that family cannot be used, and counts as down, as does one
+    /// that is gone.
+    pub(super) fn describe(&self, local: Gid, known: &[PlaneInfo]) -> Result<KVec<PlaneInfo>> {
         let mut devices = KVec::with_capacity(MAX_PLANES, GFP_KERNEL)?;
         for p in self.list.lock().iter() {
-            let entry = (p.ndev.clone(), p.ifindex, p.speed, p.up);
-            devices.push_within_capacity(entry).map_err(|_| ENOSPC)?;
+            let info = PlaneInfo {
+                ifindex: p.ifindex,
+                gid: Gid::default(),
+                speed: p.speed,
+                up: p.up,
+            };
+            devices
+                .push_within_capacity((p.ndev.clone(), p.id, info))
+                .map_err(|_| ENOSPC)?;
         }
         let mut planes = KVec::with_capacity(MAX_PLANES, GFP_KERNEL)?;
-        for (i, (ndev, ifindex, speed, up)) in devices.iter().enumerate() {
-            let gid = if i == 0 {
-                Some(local)
-            } else {
-                like(&ndev.addresses()?, &local)
-            };
-            if let Some(gid) = gid {
-                let info = PlaneInfo {
-                    ifindex: *ifindex,
-                    gid,
-                    speed: *speed,
-                    up: *up,
-                };
-                planes.push(info, GFP_KERNEL)?;
+        for old in known {
+            planes.push(PlaneInfo { up: false, ..*old }, GFP_KERNEL)?;
+        }
+        for (i, (ndev, id, mut info)) in devices.into_iter().enumerate() {
+            let at = usize::from(id);
+            while planes.len() <= at {
+                planes.push(PlaneInfo::default(), GFP_KERNEL)?;
             }
+            let slot = planes.get_mut(at).ok_or(ENOSPC)?;
+            let before = (slot.ifindex == info.ifindex).then_some(slot.gid);
+            let gid = match choose(&ndev.addresses()?, &local, before) {
+                // The queue pair's own address, though none yet: it may be under test for
+                // duplicates.
+                None if i == 0 && known.is_empty() => Some(local),
+                gid => gid,
+            };
+            match gid {
+                Some(gid) => info.gid = gid,
+                None => info.up = false,
+            }
+            *slot = info;
         }
         Ok(planes)
     }
 }
 
-/// The first of `addresses` that is of the family and scope of `local`.
-fn like(addresses: &[addr::Address], local: &Gid) -> Option<Gid> {
+/// The address of a plane for a connection from `local`: that one if it is the plane's, else what
+/// was in use before, else the first that is of its family and scope.
+fn choose(addresses: &[addr::Address], local: &Gid, before: Option<Gid>) -> Option<Gid> {
+    let has = |gid: &Gid| addresses.contains(&gid.0);
     let fits = |a: &&addr::Address| {
         addr::to_ipv4(a).is_some() == local.is_v4()
             && addr::is_link_local(a) == addr::is_link_local(&local.0)
     };
-    addresses.iter().find(fits).map(|a| Gid(*a))
+    let known = [Some(*local), before].into_iter().flatten().find(has);
+    known.or_else(|| addresses.iter().find(fits).map(|a| Gid(*a)))
 }
 
 /// The form in which the transport takes planes.

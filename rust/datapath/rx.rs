@@ -153,7 +153,7 @@ impl Receiver {
             {
                 Err(Reject::Drop(Drop::Crc))
             }
-            Body::Init(init) => self.init(&init, touched),
+            Body::Init(init) => self.init(meta, base.dst_conn, &init, touched),
             Body::Reset(reset) => self.reset(base, &reset, touched),
             Body::InitAck(init) => {
                 let conn = self.conn(meta, base.dst_conn)?;
@@ -180,16 +180,26 @@ impl Receiver {
         })
     }
 
-    /// A peer asks for a connection. It gets one only if it names a queue pair here that is
-    /// connected to the one it names there: a stranger creates no state.
-    fn init(&self, init: &InitHeader, touched: &mut Touched) -> Result<(), Reject> {
-        let conn = self
-            .host
-            .qps
-            .lookup(init.dst_qpn.0)
-            .and_then(|qp| qp.conn_for(init.src_qpn, &init.src_gid.0))
-            .filter(|conn| conn.key().local == init.dst_gid)
-            .ok_or(Reject::Drop(Drop::UnknownQueuePair))?;
+    /// A peer asks for a connection, and gets one only if it names a queue pair here that is
+    /// connected to the one it names there: a stranger creates no state. Or it tells of its planes
+    /// on a connection that there is.
+    fn init(
+        &self,
+        meta: &Meta,
+        id: u32,
+        init: &InitHeader,
+        touched: &mut Touched,
+    ) -> Result<(), Reject> {
+        let conn = if id != 0 {
+            self.conn(meta, id)?
+        } else {
+            self.host
+                .qps
+                .lookup(init.dst_qpn.0)
+                .and_then(|qp| qp.conn_for(init.src_qpn, &init.src_gid.0))
+                .filter(|conn| conn.key().local == init.dst_gid)
+                .ok_or(Reject::Drop(Drop::UnknownQueuePair))?
+        };
         let _ = conn.inner.lock().proto.on_init(now(), init);
         touched.add(conn);
         Ok(())
@@ -350,8 +360,8 @@ impl Conn {
         let rx = self.with_agreed_crc(base, arrival.local, |proto| {
             proto.rx_check(now(), data, base.flags, arrival)
         })?;
-        if let Some(plane) = self.endpoint.planes.index_of(meta.ifindex) {
-            self.endpoint.counters.received(plane);
+        if let Some(plane) = self.endpoint.planes.id_of(meta.ifindex) {
+            self.endpoint.counters.received(usize::from(plane));
         }
         if rx != Rx::New {
             return Ok(());

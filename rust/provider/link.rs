@@ -172,6 +172,41 @@ impl WorkItem for Rescan {
     }
 }
 
+/// Tells the connections of addresses that have come or gone, where one may sleep.
+#[pin_data]
+struct Readdress {
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Readdress { self.work }
+}
+
+impl Readdress {
+    /// Any context. If there is no memory, the connections learn it with the next change.
+    fn queue() {
+        let work = pin_init!(Self {
+            work <- new_work!("Readdress::work"),
+        });
+        if let Ok(readdress) = Arc::pin_init(work, GFP_ATOMIC) {
+            let _ = rdma::work::queue().enqueue(readdress);
+        }
+    }
+}
+
+impl WorkItem for Readdress {
+    type Pointer = Arc<Self>;
+
+    fn run(_this: Arc<Self>) {
+        // None is wanted: each is looked at.
+        let _ = DeviceRef::<Device>::find(|dev| {
+            dev.endpoint.refresh_planes();
+            false
+        });
+    }
+}
+
 /// Watches the network devices.
 pub(crate) struct Watch;
 
@@ -184,11 +219,13 @@ impl Watch {
 
 impl notifier::Callback for Watch {
     fn event(&self, event: Event, ndev: &NetDevice) {
-        // ib_core follows the addresses, the MTU is asked for when it is wanted, and nobody
-        // remembers names. Some of these must not sleep.
-        let (Event::Unregister | Event::Up | Event::Down | Event::Change) = event else {
-            return;
-        };
+        match event {
+            Event::Unregister | Event::Up | Event::Down | Event::Change => {}
+            // ib_core makes GIDs of the addresses by itself.
+            Event::AddressAdded(_) | Event::AddressRemoved(_) => return Readdress::queue(),
+            // The MTU is asked for when it is wanted, and nobody remembers names.
+            _ => return,
+        }
         let Some(dev) = DeviceRef::<Device>::find(|dev| dev.planes.has(ndev)) else {
             return;
         };

@@ -14,9 +14,9 @@ pub struct Config {
     pub local_id: u32,
     /// Random; picks UDP source ports.
     pub seed: u32,
-    /// The local planes, at least one. The first is the one that INIT uses.
+    /// The local planes, at least one.
     pub planes: PlaneList,
-    /// Paths per local plane.
+    /// Paths per local plane. How many there are is settled with the planes that there are then.
     pub paths_per_plane: u8,
     /// Largest payload of a data packet that this side takes, bytes.
     pub payload_mtu: u16,
@@ -49,15 +49,11 @@ impl Config {
         }
     }
 
-    /// Paths that a connection with this configuration needs storage for.
+    /// Paths that a connection with this configuration needs storage for: so many per plane of its
+    /// own, at most [`MAX_PATHS`].
     pub fn paths(&self) -> u16 {
-        path_count(&self.planes, self.paths_per_plane)
+        (u16::from(self.planes.len()) * u16::from(self.paths_per_plane)).min(MAX_PATHS)
     }
-}
-
-/// Paths of a side: so many per plane of its own, at most [`MAX_PATHS`].
-pub(super) fn path_count(planes: &PlaneList, paths_per_plane: u8) -> u16 {
-    (u16::from(planes.len()) * u16::from(paths_per_plane)).min(MAX_PATHS)
 }
 
 /// Why no connection can be made.

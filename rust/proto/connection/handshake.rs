@@ -8,12 +8,11 @@
 //! this side probe the peer under the id it knows, and a peer that restarted answers with RESET
 //! (compare the challenge ACK of RFC 5961 section 4).
 
-use super::config::path_count;
 use super::{Connection, Event, NakStore, Paths, Slots};
 use crate::packet::{PathId, Qpn};
 use crate::psn::Psn;
 use crate::time::{Duration, Instant};
-use crate::wire::{Features, Gid, InitHeader, PacketFlags, PlaneList, ResetHeader, ResetReason};
+use crate::wire::{Features, Gid, InitHeader, PacketFlags, Plane, ResetHeader, ResetReason};
 
 /// Wait before the first repetition of INIT; doubled each time.
 const RETRY_FIRST: Duration = Duration::from_millis(2);
@@ -90,7 +89,12 @@ pub(super) struct Handshake {
     /// When INIT is (next) to be sent, `None` if not.
     init_at: Option<Instant>,
     ack_due: bool,
+    /// INIT_ACKs sent so far: they take turns between the ways.
+    answers: u32,
     reset_due: Option<ResetReason>,
+    /// Number of the list of local planes, and of that of the peer's which was noted last.
+    revision: u8,
+    peer_revision: u8,
 }
 
 impl Handshake {
@@ -103,7 +107,10 @@ impl Handshake {
             attempts: 0,
             init_at: None,
             ack_due: false,
+            answers: 0,
             reset_due: None,
+            revision: 0,
+            peer_revision: 0,
         }
     }
 
@@ -147,7 +154,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.handshake.init_at = Some(now);
     }
 
-    /// Takes an INIT that names a QP of this connection.
+    /// Takes an INIT that names a QP of this connection, or its id.
     pub fn on_init(&mut self, now: Instant, init: &InitHeader) -> InitOutcome {
         self.stats.inits_received += 1;
         let outcome = match self.handshake.state {
@@ -216,7 +223,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
 
     /// Tells the peer of a change of the local planes by another INIT.
     pub(super) fn announce(&mut self, now: Instant) {
-        if self.handshake.state == State::Established && self.handshake.intro != Intro::default() {
+        self.handshake.revision = self.handshake.revision.wrapping_add(1);
+        if self.handshake.state == State::Established {
             self.handshake.attempts = 0;
             self.handshake.init_at = Some(now);
         }
@@ -227,11 +235,13 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     pub fn poll_handshake(&mut self, now: Instant) -> Option<HandshakeTx> {
         if core::mem::take(&mut self.handshake.ack_due) {
             let answer = self.handshake.answer;
-            return Some(self.handshake_tx(Kind::InitAck, &answer));
+            let n = self.handshake.answers;
+            self.handshake.answers = n.wrapping_add(1);
+            return Some(self.handshake_tx(Kind::InitAck, &answer, n));
         }
         if let Some(reason) = self.handshake.reset_due.take() {
             let intro = self.handshake.best_intro();
-            return Some(self.handshake_tx(Kind::Reset(reason), &intro));
+            return Some(self.handshake_tx(Kind::Reset(reason), &intro, 0));
         }
         if self.handshake.init_at? > now {
             return None;
@@ -245,8 +255,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.handshake.attempts = n.saturating_add(1);
         self.handshake.init_at = Some(now.after(wait));
         self.stats.inits_sent += 1;
-        let intro = self.handshake.intro;
-        Some(self.handshake_tx(Kind::Init, &intro))
+        let intro = self.handshake.best_intro();
+        Some(self.handshake_tx(Kind::Init, &intro, n))
     }
 
     /// Writes a packet of the handshake with the CRC flag set and the CRC field zero. Returns its
@@ -254,7 +264,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     pub fn emit_handshake(&self, tx: &HandshakeTx, buf: &mut [u8]) -> Option<usize> {
         let h = &self.handshake;
         let (ack, dst_conn, intro) = match tx.kind {
-            Kind::Init => (false, 0, h.intro),
+            // 0 until the peer is known. The queue pairs may be gone when it is, and others use the
+            // connection: then the id is what counts.
+            Kind::Init => (false, h.peer_id, h.best_intro()),
             Kind::InitAck => (true, h.peer_id, h.answer),
             Kind::Reset(reason) => {
                 let reset = ResetHeader {
@@ -277,53 +289,75 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             dst_gid: intro.peer_gid,
             features,
             payload_mtu: self.cfg.payload_mtu,
-            paths_per_plane: self.cfg.paths_per_plane,
+            paths: self.room,
+            revision: h.revision,
             planes: self.cfg.planes,
         };
         header.emit(ack, dst_conn, PacketFlags::CRC, buf)
     }
 
-    /// Leaves from the plane that the QP's own GID is on: other planes may not reach the peer's.
-    /// If that is down, and the peer's other addresses are known, from one that is up: the peer is
-    /// to hear of just that.
-    fn handshake_tx(&self, kind: Kind, intro: &Intro) -> HandshakeTx {
-        let index = |list: &PlaneList, gid: Gid| {
-            let at = list.as_slice().iter().position(|p| p.gid == gid);
-            at.and_then(|i| u8::try_from(i).ok())
+    /// The `n`-th try goes between the GIDs of the QPs if `n` is even, for the planes may be
+    /// separate fabrics, and nothing else is known of a peer at first; else, and if one of these
+    /// planes is down, it goes by another.
+    fn handshake_tx(&self, kind: Kind, intro: &Intro, n: u32) -> HandshakeTx {
+        let direct = self.direct(intro);
+        let other = || self.detour(intro, n / 2);
+        let (local_plane, remote) = match direct {
+            Some(way) if n % 2 == 0 => way,
+            Some(way) => other().unwrap_or(way),
+            None => other().unwrap_or((0, intro.peer_gid)),
         };
-        let local_plane = index(&self.cfg.planes, intro.local_gid).unwrap_or(0);
-        let usual = HandshakeTx {
+        HandshakeTx {
             kind,
             local_plane,
-            remote: intro.peer_gid,
-        };
-        let peer_plane = index(&self.peer_planes, intro.peer_gid);
-        if peer_plane.is_none_or(|r| self.pair_up((local_plane, r))) {
-            return usual;
+            remote,
         }
-        let detour = self.any_pair_up().and_then(|(local_plane, r)| {
-            let remote = self.peer_planes.get(r)?.gid;
-            Some(HandshakeTx {
-                kind,
-                local_plane,
-                remote,
+    }
+
+    /// From the plane of the one GID to the other GID, unless either is known to be down.
+    fn direct(&self, intro: &Intro) -> Option<(u8, Gid)> {
+        let up = |p: &&Plane, gid| p.up && p.gid == gid;
+        let own = self.cfg.planes.as_slice().iter();
+        let own = own.zip(0..).find(|(p, _)| up(p, intro.local_gid))?.1;
+        let mut peer = self.peer_planes.as_slice().iter();
+        let known = !self.peer_planes.is_empty();
+        (!known || peer.any(|p| up(&p, intro.peer_gid))).then_some((own, intro.peer_gid))
+    }
+
+    /// Another way, the `k`-th: that of a path, and to a peer whose planes are not known yet, from
+    /// any plane that is up.
+    fn detour(&self, intro: &Intro, k: u32) -> Option<(u8, Gid)> {
+        let nth = |len: u32| k.checked_rem(len).and_then(|i| usize::try_from(i).ok());
+        if self.established() {
+            let usable = || (0..self.n_paths).map(PathId).filter(|p| self.is_usable(*p));
+            let path = usable().nth(nth(u32::try_from(usable().count()).ok()?)?)?;
+            let route = self.route(path)?;
+            return Some((
+                route.local_plane,
+                self.peer_planes.get(route.remote_plane)?.gid,
+            ));
+        }
+        let others = || {
+            let planes = self.cfg.planes.as_slice().iter().zip(0u8..);
+            planes.filter(|(p, _)| {
+                p.up && p.gid != intro.local_gid && p.gid.is_v4() == intro.peer_gid.is_v4()
             })
-        });
-        detour.unwrap_or(usual)
+        };
+        let (_, plane) = others().nth(nth(u32::try_from(others().count()).ok()?)?)?;
+        Some((plane, intro.peer_gid))
     }
 
     fn establish(&mut self, now: Instant, peer: &InitHeader) {
         self.handshake.state = State::Established;
         self.handshake.peer_id = peer.src_conn;
         self.handshake.init_at = None;
+        self.handshake.peer_revision = peer.revision;
         self.peer_planes = peer.planes;
         self.payload_mtu = self.cfg.payload_mtu.min(peer.payload_mtu);
         self.crc = self.cfg.crc || peer.features.has(Features::CRC);
         let room = u16::try_from(self.paths.len()).unwrap_or(u16::MAX);
-        let n = self
-            .cfg
-            .paths()
-            .min(path_count(&peer.planes, peer.paths_per_plane.max(1)))
+        let n = u16::from(self.room)
+            .min(u16::from(peer.paths.max(1)))
             .min(room);
         self.n_paths = n;
         for i in 0..n {
@@ -345,15 +379,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     }
 
     fn note_peer_planes(&mut self, now: Instant, peer: &InitHeader) {
-        let mut changed = false;
-        for i in 0..self.peer_planes.len() {
-            if let (Some(old), Some(new)) = (self.peer_planes.get_mut(i), peer.planes.get(i)) {
-                changed |= old.up != new.up;
-                old.up = new.up;
-                old.speed = new.speed;
-            }
+        let ahead = peer.revision.wrapping_sub(self.handshake.peer_revision);
+        // An INIT that is late tells of planes as they were (RFC 1982 arithmetic).
+        if ahead >= 1 << 7 {
+            return;
         }
-        if changed {
+        self.handshake.peer_revision = peer.revision;
+        if self.peer_planes != peer.planes {
+            self.peer_planes = peer.planes;
             self.settle_routes(now);
         }
     }

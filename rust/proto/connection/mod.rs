@@ -84,6 +84,8 @@ pub struct Connection<S, P, N> {
     peer_planes: PlaneList,
     paths: P,
     n_paths: u16,
+    /// Paths that the peer is told of, at most [`MAX_PATHS`].
+    room: u8,
     naks: Naks<N>,
     acked: PathSet,
     lost: PathSet,
@@ -134,6 +136,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             peer_planes: PlaneList::new(),
             paths,
             n_paths: 0,
+            // At most `MAX_PATHS`.
+            room: u8::try_from(cfg.paths()).unwrap_or(1),
             naks: Naks::new(naks),
             acked: PathSet::default(),
             lost: PathSet::default(),

@@ -4,35 +4,48 @@
 //!
 //! Path i of both sides joins local plane i mod n and remote plane i mod m. With equally many
 //! planes that is plane k to plane k, as separate fabrics need it; otherwise every plane of both
-//! sides gets its share. A path whose planes are not both up moves to the next pair that is.
+//! sides gets its share. A path whose planes are not both up moves to the next pair that is, at
+//! once; it goes back after a probe there was answered.
 
 use super::{Connection, Event, NakStore, Paths, Slots};
 use crate::packet::PathId;
 use crate::path::Route;
 use crate::time::Instant;
+use crate::wire::PlaneList;
 
 /// First UDP source port, and how many there are: the dynamic ports of RFC 6335.
 const PORT_FIRST: u16 = 49_152;
 const PORT_BITS: u32 = 14;
 
 impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
-    /// A local plane went down or came up. Its paths move to a plane that is up, at once, or back;
-    /// the peer is told.
+    /// A local plane went down or came up, see [`Connection::set_local_planes`].
     pub fn set_local_plane(&mut self, now: Instant, plane: u8, up: bool) {
-        let Some(p) = self.cfg.planes.get_mut(plane) else {
-            return;
-        };
-        if p.up == up {
+        let mut planes = self.cfg.planes;
+        if let Some(p) = planes.get_mut(plane) {
+            p.up = up;
+            self.set_local_planes(now, &planes);
+        }
+    }
+
+    /// The local planes are these from now on; the peer is told. Paths of planes that are down
+    /// move to others at once; planes that came up, or that are new, are tried out by the paths
+    /// that belong there. The number of paths stays.
+    ///
+    /// A plane keeps its place in the list; one that is gone is down there, until another takes its
+    /// place. An empty list changes nothing.
+    pub fn set_local_planes(&mut self, now: Instant, planes: &PlaneList) {
+        if planes.is_empty() || *planes == self.cfg.planes {
             return;
         }
-        p.up = up;
-        if let Some(s) = self.planes.get_mut(usize::from(plane)) {
-            s.downs += u64::from(!up);
+        for (i, s) in (0..).zip(&mut self.planes) {
+            let up = |list: &PlaneList| list.get(i).is_some_and(|p| p.up);
+            s.downs += u64::from(up(&self.cfg.planes) && !up(planes));
         }
+        self.cfg.planes = *planes;
         if self.established() {
             self.settle_routes(now);
-            self.announce(now);
         }
+        self.announce(now);
     }
 
     /// Whether new packets may be put on the path: its planes are up.
@@ -86,45 +99,51 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         }
     }
 
+    /// After a change of planes: takes paths off those that are down, and has those that are not at
+    /// home look there.
     pub(super) fn settle_routes(&mut self, now: Instant) {
+        let mut away = false;
         for i in 0..self.n_paths {
             self.settle_route(now, PathId(i));
+            away |= !self.is_home(PathId(i));
+        }
+        if away {
+            self.return_at = Some(now);
+            self.return_tries = 0;
         }
         self.events.push(Event::PathsChanged);
     }
 
-    /// Puts a path on its home planes if they are up, else on others if its own are down.
+    /// Takes a path off planes that are down: home, if that is up, else to others.
     pub(super) fn settle_route(&mut self, now: Instant, path: PathId) {
         let Some(route) = self.route(path) else {
             return;
         };
         let current = (route.local_plane, route.remote_plane);
-        let home = self.pair(u32::from(path.0));
-        let usable = self.pair_up(current);
+        let home = self.home(path);
+        if self.pair_up(current) {
+            return;
+        }
+        let mut others = self.pairs_of(path).filter(|p| self.pair_up(*p));
         let target = if self.pair_up(home) {
-            home
-        } else if usable {
-            current
+            Some(home)
         } else {
-            match self.pairs_of(path).find(|p| self.pair_up(*p)) {
-                Some(p) => p,
-                None => return,
-            }
+            others.next()
         };
-        if target != current {
-            let (local_plane, remote_plane) = target;
+        drop(others);
+        if let Some((local_plane, remote_plane)) = target {
             let route = Route {
                 local_plane,
                 remote_plane,
                 ..route
             };
-            self.reroute(now, path, route, !usable);
+            self.reroute(now, path, route, true);
             self.stats.reroutes_plane += 1;
         }
     }
 
     pub(super) fn home_route(&mut self, path: PathId) -> Route {
-        let (local_plane, remote_plane) = self.pair(u32::from(path.0));
+        let (local_plane, remote_plane) = self.home(path);
         Route {
             local_plane,
             remote_plane,
@@ -156,16 +175,6 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         let k = u32::from(path.0);
         let skip = 1 + (k / most) % most.saturating_sub(1).max(1);
         (0..n * m).map(move |j| self.pair(k + skip + j))
-    }
-
-    /// Some pair of planes that is up.
-    pub(super) fn any_pair_up(&self) -> Option<(u8, u8)> {
-        let (n, m) = (self.cfg.planes.len(), self.peer_planes.len());
-        let all = (0..n).flat_map(|l| (0..m).map(move |r| (l, r)));
-        let mut up = all.filter(|p| self.pair_up(*p));
-        // Planes are fabrics of their own, if there are as many of them here as there.
-        let first = up.clone().next();
-        up.find(|(l, r)| l == r).or(first)
     }
 
     pub(super) fn pair_up(&self, (local, remote): (u8, u8)) -> bool {

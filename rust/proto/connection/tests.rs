@@ -497,7 +497,13 @@ fn a_plane_down_moves_its_paths_and_a_plane_up_brings_them_back() {
     assert!((0..b.n_paths()).all(|i| b.route(PathId(i)).unwrap().local_plane != 2));
     shake(now, &mut b, &mut a);
     assert!(a.poll_timeout().is_none());
+    // Not before a probe has been answered there.
     a.set_local_plane(now, 2, true);
+    assert_ne!(a.route(PathId(2)).unwrap().local_plane, 2);
+    shake(now, &mut a, &mut b);
+    assert_eq!(a.poll_timeout(), Some(now));
+    a.on_timeout(now);
+    assert!(answer_probes(now, &mut a, &mut b) > 0);
     assert_eq!(a.route(PathId(2)).unwrap().local_plane, 2);
     assert_eq!(a.plane_stats(2).unwrap().downs, 1);
     // With all planes down nothing is sent, and nothing breaks.
@@ -548,4 +554,169 @@ fn what_is_outstanding_on_a_dead_plane_is_sent_on_another() {
     assert_eq!(n, 8 * 64);
     assert_eq!(a.plane_stats(0).unwrap().retransmits, n);
     assert_eq!(a.tx_totals().retransmits_probe, n);
+}
+
+/// Delivers the probes of `a` and the ACKs to them.
+fn answer_probes(now: Instant, a: &mut Conn, b: &mut Conn) -> usize {
+    let mut n = 0;
+    while let Some(p) = a.poll_probe(now) {
+        n += 1;
+        b.on_probe(now, &p.header, Arrival::default());
+    }
+    let mut blocks = [AckBlock::default(); 16];
+    while let Some(ack) = b.poll_ack(now, &mut blocks) {
+        for block in &blocks[..ack.blocks] {
+            a.on_ack_block(now, block);
+        }
+    }
+    n
+}
+
+fn homes(c: &Conn) -> Vec<(u8, u8)> {
+    let routes = (0..c.n_paths()).map(|i| c.route(PathId(i)).unwrap());
+    routes.map(|r| (r.local_plane, r.remote_plane)).collect()
+}
+
+#[test]
+fn planes_that_come_later_are_used() {
+    let (mut a, mut b) = pair(1, 1);
+    let now = Instant(10_000);
+    a.set_local_planes(now, &planes(1, 2));
+    shake(now, &mut a, &mut b);
+    shake(now, &mut b, &mut a);
+    assert_eq!(b.peer_planes().len(), 2);
+    // Nobody knows whether the new plane reaches the peer's only one: it is tried out.
+    assert_eq!(homes(&a), [(0, 0); 8]);
+    a.on_timeout(now);
+    // By one path; the others follow.
+    assert_eq!(answer_probes(now, &mut a, &mut b), 1);
+    assert_eq!(homes(&a)[..4], [(0, 0), (1, 0), (0, 0), (0, 0)]);
+    assert_eq!(answer_probes(now, &mut a, &mut b), 3);
+    assert_eq!(homes(&a)[..4], [(0, 0), (1, 0), (0, 0), (1, 0)]);
+    b.set_local_planes(now, &planes(2, 2));
+    shake(now, &mut b, &mut a);
+    shake(now, &mut a, &mut b);
+    for now in [now, now.after(Duration::from_millis(1_000))] {
+        a.on_timeout(now);
+        b.on_timeout(now);
+        while answer_probes(now, &mut a, &mut b) + answer_probes(now, &mut b, &mut a) > 0 {}
+    }
+    for c in [&a, &b] {
+        assert_eq!(homes(c)[..4], [(0, 0), (1, 1), (0, 0), (1, 1)]);
+        assert_eq!(c.n_paths(), 8);
+        assert!(c.poll_timeout().is_none(), "nobody is away");
+    }
+}
+
+#[test]
+fn a_plane_that_takes_the_place_of_another_is_used() {
+    let (mut a, mut b) = pair(2, 2);
+    let now = Instant(10_000);
+    let mut list = planes(1, 2);
+    *list.get_mut(1).unwrap() = Plane {
+        gid: Gid::from_v4([10, 0, 77, 1]),
+        ..*list.get(1).unwrap()
+    };
+    a.set_local_planes(now, &list);
+    shake(now, &mut a, &mut b);
+    assert_eq!(*b.peer_planes(), list);
+    while b.poll_event() == Some(Event::Established) {}
+    assert_eq!(a.stats().inits_sent, 2);
+    a.set_local_planes(now, &PlaneList::new());
+    assert_eq!(*a.local_planes(), list);
+}
+
+#[test]
+fn late_news_of_planes_are_no_news() {
+    let (mut a, mut b) = pair(2, 2);
+    let now = Instant(10_000);
+    let mut old = [0; 512];
+    a.set_local_plane(now, 1, false);
+    let tx = a.poll_handshake(now).unwrap();
+    let len = a.emit_handshake(&tx, &mut old).unwrap();
+    a.set_local_plane(now, 1, true);
+    shake(now, &mut a, &mut b);
+    assert!(b.peer_planes().get(1).unwrap().up);
+    let (header, _) = wire::parse(&old[..len]).unwrap();
+    let Body::Init(init) = header.body else {
+        panic!("{header:?}");
+    };
+    assert_eq!(b.on_init(now, &init), InitOutcome::Known);
+    assert!(b.peer_planes().get(1).unwrap().up);
+    // It is answered nevertheless, with the planes of now.
+    shake(now, &mut b, &mut a);
+    assert!(a.established());
+}
+
+/// The planes by which `c` sends its first handshake packets.
+fn ways(c: &mut Conn, n: usize) -> Vec<u8> {
+    let mut ways = Vec::new();
+    while ways.len() < n {
+        let now = c.poll_timeout().unwrap();
+        ways.push(c.poll_handshake(now).unwrap().local_plane);
+    }
+    ways
+}
+
+#[test]
+fn init_tries_all_planes() {
+    let mut a = conn(1, 3);
+    let b = conn(2, 3);
+    let i = intro(&a, &b);
+    a.start(Instant(0), i);
+    assert_eq!(ways(&mut a, 6), [0, 1, 0, 2, 0, 1]);
+    // The GID's own plane is down.
+    let mut a = conn(1, 3);
+    a.set_local_plane(Instant(0), 0, false);
+    a.start(Instant(0), i);
+    assert_eq!(ways(&mut a, 4), [1, 1, 2, 2]);
+    // Nothing is up: something must go out all the same, for that may not be true any more.
+    a.set_local_plane(Instant(0), 1, false);
+    a.set_local_plane(Instant(0), 2, false);
+    assert_eq!(ways(&mut a, 2), [0, 0]);
+}
+
+#[test]
+fn planes_are_announced_by_those_that_are_up() {
+    let (mut a, mut b) = pair(3, 3);
+    let now = Instant(10_000);
+    a.set_local_plane(now, 0, false);
+    let tx = a.poll_handshake(now).unwrap();
+    assert_ne!(tx.local_plane, 0);
+    let gid = b.local_planes().get(tx.local_plane).unwrap().gid;
+    assert_eq!(tx.remote, gid, "plane to plane");
+    a.set_local_plane(now, 0, true);
+    shake(now, &mut a, &mut b);
+    // The answer to one that goes astray takes another way.
+    let ways: Vec<_> = (0..4)
+        .map(|_| {
+            let mut buf = [0; 512];
+            a.set_local_plane(now, 2, false);
+            a.set_local_plane(now, 2, true);
+            let tx = a.poll_handshake(now).unwrap();
+            let len = a.emit_handshake(&tx, &mut buf).unwrap();
+            let (header, _) = wire::parse(&buf[..len]).unwrap();
+            if let Body::Init(init) = header.body {
+                b.on_init(now, &init);
+            }
+            b.poll_handshake(now).unwrap().local_plane
+        })
+        .collect();
+    assert!(
+        ways.contains(&0) && ways.iter().any(|w| *w != 0),
+        "{ways:?}"
+    );
+}
+
+#[test]
+fn the_number_of_paths_is_settled_once() {
+    // Planes that come before the peer answers make no more paths than there is room for.
+    let (mut a, mut b) = (conn(1, 1), conn(2, 2));
+    let i = intro(&a, &b);
+    a.start(Instant(0), i);
+    a.set_local_planes(Instant(0), &planes(1, 2));
+    shake(Instant(0), &mut a, &mut b);
+    shake(Instant(0), &mut b, &mut a);
+    assert_eq!((a.n_paths(), b.n_paths()), (8, 8));
+    assert_eq!(homes(&a)[..2], [(0, 0), (1, 1)]);
 }

@@ -112,22 +112,24 @@ pub struct InitHeader {
     pub features: Features,
     /// Largest payload of a data packet that the sender takes, bytes.
     pub payload_mtu: u16,
-    /// Paths that the sender has room for, per plane of its own.
-    pub paths_per_plane: u8,
-    /// The sender's planes, at least one.
+    /// Paths that the sender has room for.
+    pub paths: u8,
+    /// Number of this list of planes: the sender advances it with each change, modulo 2^8.
+    pub revision: u8,
+    /// The sender's planes, at least one. One that is gone keeps its place, and is down.
     pub planes: PlaneList,
 }
 
 impl InitHeader {
     pub(super) fn parse(mut r: Reader<'_>) -> Result<Self, WireError> {
         let src_conn = r.u32()?;
-        let (_, src_qpn) = r.u8_u24()?;
+        let (revision, src_qpn) = r.u8_u24()?;
         let (_, dst_qpn) = r.u8_u24()?;
         let src_gid = Gid(r.array()?);
         let dst_gid = Gid(r.array()?);
         let features = Features(r.u32()?);
         let payload_mtu = r.u16()?;
-        let paths_per_plane = r.u8()?;
+        let paths = r.u8()?;
         let n_planes = r.u8()?;
         if n_planes == 0 || usize::from(n_planes) > MAX_PLANES {
             return Err(WireError::BadPlaneCount);
@@ -152,7 +154,8 @@ impl InitHeader {
             dst_gid,
             features,
             payload_mtu,
-            paths_per_plane,
+            paths,
+            revision,
             planes,
         })
     }
@@ -176,13 +179,13 @@ impl InitHeader {
         let mut w = Writer::new(buf);
         base::emit(&mut w, packet_type, flags, len, dst_conn)?;
         w.u32(self.src_conn)?;
-        w.u8_u24(0, self.src_qpn.0)?;
+        w.u8_u24(self.revision, self.src_qpn.0)?;
         w.u8_u24(0, self.dst_qpn.0)?;
         w.bytes(&self.src_gid.0)?;
         w.bytes(&self.dst_gid.0)?;
         w.u32(self.features.0)?;
         w.u16(self.payload_mtu)?;
-        w.u8(self.paths_per_plane)?;
+        w.u8(self.paths)?;
         w.u8(self.planes.len())?;
         for p in planes {
             w.bytes(&p.gid.0)?;

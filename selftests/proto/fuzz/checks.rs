@@ -83,7 +83,8 @@ fn established(now: Instant) -> Conn {
         dst_gid: Gid::from_v4([10, 0, 0, 1]),
         features: Features(0),
         payload_mtu: 1024,
-        paths_per_plane: 2,
+        paths: 2,
+        revision: 0,
         planes: planes(2),
     };
     conn.on_init(now, &init);

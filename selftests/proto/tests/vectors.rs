@@ -208,7 +208,8 @@ fn describe(h: &Header<'_>) -> Vec<(&'static str, String)> {
                 ("dst_gid", to_hex(&p.dst_gid.0)),
                 ("features", p.features.0.to_string()),
                 ("payload_mtu", p.payload_mtu.to_string()),
-                ("paths_per_plane", p.paths_per_plane.to_string()),
+                ("paths", p.paths.to_string()),
+                ("revision", p.revision.to_string()),
             ]);
             d.extend(p.planes.as_slice().iter().map(|p| {
                 let v = format!(
@@ -333,7 +334,8 @@ fn build(v: &Vector) -> Vec<u8> {
                 dst_gid: gid(v.get("dst_gid").expect("a GID")),
                 features: Features(n32("features")),
                 payload_mtu: v.num("payload_mtu") as u16,
-                paths_per_plane: v.num("paths_per_plane") as u8,
+                paths: v.num("paths") as u8,
+                revision: v.num("revision") as u8,
                 planes,
             }
             .emit(kind == "INIT_ACK", dst, flags, &mut buf)
