@@ -199,6 +199,45 @@ test_peer_hears_of_a_plane_that_goes_down() {
 	soak_end
 }
 
+# plane_name DEVICE NUMBER, and to remove: plane_remove DEVICE NETDEV
+plane_name() { cat "/sys/class/infiniband/$1/planes/$2"; }
+plane_remove() { echo "$2" >"/sys/class/infiniband/$1/planes/remove"; }
+
+test_planes_are_listed_and_removed_one_by_one() {
+	hosts_up 3
+	[ "$(cat "/sys/class/infiniband/$DEV_A/planes/"[0-7])" = $'p0\np1\np2' ] ||
+		fail "planes: $(grep . "/sys/class/infiniband/$DEV_A/planes/"[0-7])"
+	! plane_remove "$DEV_A" p7 2>/dev/null || fail "a netdev that is no plane was removed"
+	! plane_remove "$DEV_A" "" 2>/dev/null || fail "an empty name was taken"
+	soak_bg -q 4 -m 100000
+	wait_for_value "a connection" 1 counter "$DEV_A" connections
+	# The primary one, under traffic.
+	plane_remove "$DEV_A" p0 || fail "cannot remove p0"
+	[ "$(plane_name "$DEV_A" 0)" = "" ] || fail "plane 0 is $(plane_name "$DEV_A" 0)"
+	[ "$(plane_name "$DEV_A" 1)" = p1 ] || fail "plane 1 is $(plane_name "$DEV_A" 1)"
+	wait_for_value "p1 is the primary plane" p1 link_netdev "$NS_A" "$DEV_A"
+	more_packets "$DEV_A" 1
+	more_packets "$DEV_A" 2
+	# It can be a plane again, or another device's.
+	link_new "$NS_A" "$DEV_A" p0 || fail "rdma link add, plane 0 again"
+	[ "$(plane_name "$DEV_A" 0)" = p0 ] || fail "plane 0 is $(plane_name "$DEV_A" 0)"
+	more_packets "$DEV_A" 0
+	plane_remove "$DEV_A" p2 || fail "cannot remove p2"
+	plane_remove "$DEV_A" p0 || fail "cannot remove p0 again"
+	! plane_remove "$DEV_A" p1 2>/dev/null || fail "the last plane was removed"
+	more_packets "$DEV_A" 1
+	soak_end
+	ip -n "$NS_A" link show p0 >/dev/null || fail "the netdev went as well"
+}
+
+test_ordinary_user_removes_no_plane() {
+	hosts_up 2
+	! setpriv --reuid 65534 --clear-groups bash -c \
+		"echo p1 >/sys/class/infiniband/$DEV_A/planes/remove" 2>/dev/null ||
+		fail "an ordinary user removed a plane"
+	[ "$(plane_name "$DEV_A" 1)" = p1 ] || fail "plane 1 is $(plane_name "$DEV_A" 1)"
+}
+
 need_switch() {
 	SWITCH=mrs$$
 	defer "ip netns del $SWITCH"
@@ -228,5 +267,7 @@ ktap_run_all \
 	test_plane_replaced_under_a_connection \
 	test_plane_gets_its_address_under_a_connection \
 	test_peer_hears_of_a_plane_that_goes_down \
+	test_planes_are_listed_and_removed_one_by_one \
+	test_ordinary_user_removes_no_plane \
 	test_unequal_numbers_of_planes
 ktap_exit

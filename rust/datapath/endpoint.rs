@@ -17,7 +17,10 @@ use super::{
     plane::Planes,
 };
 use crate::{
-    net::netdev::NetDevice,
+    net::netdev::{
+        Name,
+        NetDevice, //
+    },
     rdma::{
         event::QpEvents,
         qp::AddressVector,
@@ -226,6 +229,11 @@ impl Endpoint {
         self.for_each_conn(|conn| {
             let _ = conn.refresh_planes();
         });
+    }
+
+    /// Returns the name of the network device of the plane with a number.
+    pub(crate) fn plane_name(&self, id: u8) -> Option<Name> {
+        self.planes.name_of(id)
     }
 
     /// Removes the plane of a network device. Returns how many planes are left. Process context.

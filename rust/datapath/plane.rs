@@ -6,6 +6,7 @@ use crate::{
     net::{
         addr,
         netdev::{
+            Name,
             NetDevice,
             NetDeviceRef, //
         },
@@ -111,6 +112,12 @@ impl Planes {
     pub(super) fn id_of(&self, ifindex: u32) -> Option<u8> {
         let list = self.list.lock();
         list.iter().find(|p| p.ifindex == ifindex).map(|p| p.id)
+    }
+
+    /// Returns the name of the network device of the plane with a number.
+    pub(super) fn name_of(&self, id: u8) -> Option<Name> {
+        let list = self.list.lock();
+        list.iter().find(|p| p.id == id).map(|p| p.ndev.name())
     }
 
     /// Returns the network device of a plane. Whoever gets it lets go of it before bottom halves

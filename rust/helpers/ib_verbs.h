@@ -9,6 +9,7 @@
 struct uverbs_attr_bundle;
 
 bool metaroce_ib_device_try_get(struct ib_device *dev);
+struct ib_device *metaroce_ib_device_of(struct device *dev);
 bool metaroce_ib_device_has_name(const struct ib_device *dev, const char *name);
 void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev);
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata);

@@ -23,7 +23,10 @@ use kernel::{
         ARef,
         AlwaysRefCounted, //
     },
-    types::Opaque, //
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    },
 };
 
 /// A network device.
@@ -148,13 +151,8 @@ impl NetDevice {
 
     /// Returns the speed in Mbit/s, if it is known. Process context, the RTNL is not held.
     pub fn speed(&self) -> Option<u32> {
-        // SAFETY: An FFI call with no additional requirements; the callers promise that it may
-        // sleep and the lock is not held.
-        unsafe { bindings::rtnl_lock() };
-        let speed = self.speed_locked();
-        // SAFETY: The lock was acquired above.
-        unsafe { bindings::rtnl_unlock() };
-        speed
+        let _rtnl = Rtnl::lock();
+        self.speed_locked()
     }
 
     /// Returns the speed in Mbit/s, if it is known. The RTNL is held.
@@ -209,6 +207,25 @@ impl PartialEq for NetDevice {
 }
 
 impl Eq for NetDevice {}
+
+/// The RTNL, held. While it is, no network device comes or goes.
+pub struct Rtnl(NotThreadSafe);
+
+impl Rtnl {
+    /// Takes the lock. Process context.
+    pub fn lock() -> Self {
+        // SAFETY: An FFI call with no additional requirements; the callers may sleep.
+        unsafe { bindings::rtnl_lock() };
+        Self(NotThreadSafe)
+    }
+}
+
+impl Drop for Rtnl {
+    fn drop(&mut self) {
+        // SAFETY: Taken in `lock`, by this thread.
+        unsafe { bindings::rtnl_unlock() };
+    }
+}
 
 /// The name of a device.
 #[derive(Clone, Copy, PartialEq, Eq)]

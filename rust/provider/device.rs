@@ -14,6 +14,7 @@ use super::{
     quota::Quotas,
     restrack,
     srq,
+    sysfs,
     ucontext, //
 };
 use crate::{
@@ -55,6 +56,7 @@ use crate::{
         },
         restrack::Attributes,
         stats::CounterDesc,
+        sysfs::AttributeGroup,
         udata::UserData,
         wc::Completions,
         Operations, //
@@ -139,6 +141,7 @@ impl Operations for Device {
     const REPORTS_PORT_EVENTS: bool = true;
     const COUNTERS: &'static [CounterDesc] = &counters::DESCS;
     const DEVICE_COUNTERS: &'static [CounterDesc] = &counters::PATH_DESCS;
+    const ATTRIBUTES: &'static AttributeGroup<Self> = &sysfs::GROUP;
 
     fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
         let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN

@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     net::{
-        netdev::NetDevice,
+        netdev::{
+            NetDevice,
+            Rtnl, //
+        },
         notifier::{
             self,
             Event,
@@ -125,6 +128,19 @@ fn lose(dev: DeviceRef<Device>, ndev: &NetDevice) {
             dev.unregister_queued();
         }
     }
+}
+
+/// Takes the network device called `name` out of a device that has others. Process context.
+///
+/// Errors: `ENODEV` if it is no plane, `EBUSY` if it is the only one.
+pub(super) fn remove_plane(dev: &rdma::Device<Device>, name: &[u8]) -> Result {
+    let same = |other: &rdma::Device<Device>| core::ptr::eq(other, dev);
+    let dev = DeviceRef::<Device>::find(same).ok_or(ENODEV)?;
+    // As in a notification: what is the primary plane afterwards cannot go at the same time.
+    let _rtnl = Rtnl::lock();
+    let ndev = dev.planes.dispensable(name)?;
+    lose(dev, &ndev);
+    Ok(())
 }
 
 /// Reports the port's state if it has changed.

@@ -18,6 +18,7 @@ mod qp;
 mod quota;
 mod restrack;
 mod srq;
+mod sysfs;
 mod ucontext;
 
 pub(crate) use self::{

@@ -76,6 +76,19 @@ impl Planes {
         }
     }
 
+    /// Returns the network device of that name, if it is a plane and not the only one.
+    ///
+    /// Errors: `ENODEV` if it is none, `EBUSY` if it is the only one.
+    pub(super) fn dispensable(&self, name: &[u8]) -> Result<NetDeviceRef> {
+        let inner = self.inner.lock();
+        let mut named = inner.list.iter().filter(|p| p.name().as_bytes() == name);
+        let plane = named.next().ok_or(ENODEV)?;
+        if inner.list.len() < 2 {
+            return Err(EBUSY);
+        }
+        Ok(plane.clone())
+    }
+
     /// Returns whether a network device is a plane.
     pub(super) fn has(&self, ndev: &NetDevice) -> bool {
         self.inner.lock().has(ndev)

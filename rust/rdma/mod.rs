@@ -21,6 +21,7 @@ pub mod post;
 pub mod qp;
 pub mod restrack;
 pub mod stats;
+pub mod sysfs;
 pub mod udata;
 pub mod umem;
 pub mod wc;

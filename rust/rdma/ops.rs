@@ -55,6 +55,7 @@ use super::{
         self,
         CounterDesc, //
     },
+    sysfs::AttributeGroup,
     udata::UserData,
     wc::Completions, //
 };
@@ -194,6 +195,9 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// The counters of the device, for sysfs.
     const DEVICE_COUNTERS: &'static [CounterDesc];
+
+    /// The driver's own attributes in sysfs.
+    const ATTRIBUTES: &'static AttributeGroup<Self>;
 
     /// Says what the device can do.
     fn query_device(dev: &Device<Self>) -> Result<DeviceAttr>;
@@ -433,6 +437,8 @@ impl<T: Operations> VTable<T> {
         } else {
             None
         },
+
+        device_group: T::ATTRIBUTES.as_raw(),
 
         ..pin_init::zeroed()
     };
