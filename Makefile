@@ -89,7 +89,7 @@ test: ## build, check, the quicker selftests in the VM
 
 .PHONY: nightly
 nightly: ## as test, with every selftest
-	$(Q)TEST= tools/ci/test
+	$(Q)TEST= VM_TIMEOUT=$${VM_TIMEOUT:-10800} tools/ci/test
 
 check: style host-tests ## format, lints and host tests: no root, no VM
 
