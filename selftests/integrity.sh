@@ -8,16 +8,6 @@
 require ethtool
 is_metaroce || skip_all "about metaroce only"
 
-# tx_checksums on|off: the device's part, off: the kernel computes all of them
-tx_checksums() {
-	local i
-
-	for i in 0 1; do
-		in_a ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
-		in_b ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
-	done
-}
-
 # received DEVICE: packets in all, and those that were on no link
 received() { echo "$(counter "$1" rx_packets) $(counter "$1" rx_local)"; }
 

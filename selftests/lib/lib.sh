@@ -96,6 +96,17 @@ plane_new() {
 	done
 }
 
+# Veth hands memory on, and what comes by it needs no CRC, unless the kernel
+# computes its checksum: then it looks as if from a link. tx_checksums on|off
+tx_checksums() {
+	local i
+
+	for i in 0 1; do
+		in_a ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
+		in_b ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
+	done
+}
+
 # For networks that lose packets: ARP is not what is tested. neighbours_known PLANES
 neighbours_known() {
 	local i host ns peer mac
@@ -308,7 +319,7 @@ module_refs() { lsmod | awk -v m="$MODULE" '$1 == m { print $3 }'; }
 # client_server NAME SERVER-COMMAND -- CLIENT-COMMAND: in A and in B. Their
 # output is left in $SCRATCH/server.$$ and client.$$.
 client_server() {
-	local name=$1 server=() server_pid status=0 port=18515 timeout=${APP_TIMEOUT:-180}
+	local name=$1 server=() server_pid status=0 device port=18515 timeout=${APP_TIMEOUT:-900}
 
 	shift
 	while [ "$1" != -- ]; do
@@ -321,12 +332,16 @@ client_server() {
 	server_pid=$!
 	wait_for "$name: the server listens" server_listens $port
 	ip netns exec "$NS_B" timeout "$timeout" "$@" >"$SCRATCH/client.$$" 2>&1 || status=$?
+	[ "$status" = 0 ] || kill "$server_pid" 2>/dev/null
 	wait $server_pid || status="$status, server $?"
 	[ "$status" = 0 ] || {
 		echo "--- server: ${server[*]}"
 		cat "$SCRATCH/server.$$"
 		echo "--- client: $*"
 		cat "$SCRATCH/client.$$"
+		! is_metaroce || for device in "$DEV_A" "$DEV_B"; do
+			! link_exists "$device" || counters "$device"
+		done
 		fail "$name: client's exit status $status"
 	}
 }
