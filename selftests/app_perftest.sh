@@ -25,7 +25,7 @@ test_ib_send_bw() {
 
 test_ib_send_bw_of_all_sizes() {
 	hosts_up 2
-	perf ib_send_bw -e -n 100 -a
+	perf ib_send_bw -e -n 20 -a
 }
 
 test_ib_send_bw_in_both_directions() {
