@@ -106,7 +106,9 @@ VERBOSE = False
 
 def nonzero(devices, h):
     """The counters of a device that are not zero."""
-    folder = Path(f"/sys/class/infiniband/{devices.names[h]}/hw_counters")
+    device = Path(f"/sys/class/infiniband/{devices.names[h]}")
+    # The counters of the device, or of the port where it has none.
+    folder = next(f for f in (device / "hw_counters", device / "ports/1/hw_counters") if f.is_dir())
     values = {f.name: int(f.read_text()) for f in sorted(folder.iterdir()) if f.name != "lifespan"}
     return {k: v for k, v in values.items() if v and not k.startswith("path")}
 
