@@ -45,13 +45,12 @@ class Devices:
         return ["-d", self.names[h], "-x", str(self._gid(self.names[h]))]
 
     def counter(self, h, name):
-        path = Path(f"/sys/class/infiniband/{self.names[h]}/hw_counters/{name}")
-        return int(path.read_text()) if path.exists() else 0
+        return counters(self.names[h]).get(name, 0)
 
     def counters(self, h, pattern):
         """Sum of the counters whose names match."""
-        folder = Path(f"/sys/class/infiniband/{self.names[h]}/hw_counters")
-        return sum(int(f.read_text()) for f in folder.iterdir() if re.fullmatch(pattern, f.name))
+        found = counters(self.names[h]).items()
+        return sum(value for name, value in found if re.fullmatch(pattern, name))
 
     def __exit__(self, *_):
         for name in self.names:
@@ -104,13 +103,22 @@ def perftest(devices, **options):
 VERBOSE = False
 
 
+def counters(name):
+    """The counters of a device and its port."""
+    device = Path(f"/sys/class/infiniband/{name}")
+    folders = (f for f in (device / "hw_counters", device / "ports/1/hw_counters") if f.is_dir())
+    return {
+        f.name: int(f.read_text())
+        for folder in folders
+        for f in sorted(folder.iterdir())
+        if f.name != "lifespan"
+    }
+
+
 def nonzero(devices, h):
-    """The counters of a device that are not zero."""
-    device = Path(f"/sys/class/infiniband/{devices.names[h]}")
-    # The counters of the device, or of the port where it has none.
-    folder = next(f for f in (device / "hw_counters", device / "ports/1/hw_counters") if f.is_dir())
-    values = {f.name: int(f.read_text()) for f in sorted(folder.iterdir()) if f.name != "lifespan"}
-    return {k: v for k, v in values.items() if v and not k.startswith("path")}
+    """The counters of a device that are not zero, without those of single paths."""
+    values = counters(devices.names[h]).items()
+    return {k: v for k, v in values if v and not k.startswith("path")}
 
 
 def tcp(fabric, seconds=4, client=1, server=0, port=5201):
@@ -132,7 +140,7 @@ class Progress(threading.Thread):
 
     def __init__(self, devices, h, name="rx_bytes", every=0.004):
         super().__init__(daemon=True)
-        self.path = Path(f"/sys/class/infiniband/{devices.names[h]}/hw_counters/{name}")
+        self.path = Path(f"/sys/class/infiniband/{devices.names[h]}/ports/1/hw_counters/{name}")
         # ib_core keeps counters for so many milliseconds.
         (self.path.parent / "lifespan").write_text("1")
         self.every, self.samples, self.going = every, [], True
