@@ -5,7 +5,7 @@
 use super::cursor::{Reader, Writer};
 use super::{WireError, BASE_LEN, VERSION};
 
-/// Packet types. The numbers are wire code points; 7 is reserved for datagrams (UD).
+/// Packet types. The numbers are wire code points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PacketType {
@@ -21,6 +21,8 @@ pub enum PacketType {
     Reset = 5,
     /// Asks for an immediate ACK of one path.
     Probe = 6,
+    /// A message of a datagram queue pair, see [`super::DatagramHeader`].
+    Datagram = 7,
 }
 
 impl PacketType {
@@ -32,6 +34,7 @@ impl PacketType {
             4 => PacketType::InitAck,
             5 => PacketType::Reset,
             6 => PacketType::Probe,
+            7 => PacketType::Datagram,
             _ => return Err(WireError::UnknownType),
         })
     }

@@ -11,6 +11,7 @@ mod base;
 pub mod crc;
 mod cursor;
 mod data;
+mod datagram;
 mod error;
 mod init;
 mod probe;
@@ -19,6 +20,7 @@ mod reset;
 pub use ack::{emit_ack, AckBlock, AckHeader, ACK_FIXED_LEN};
 pub use base::{Base, PacketFlags, PacketType};
 pub use data::{data_header_len, patch, DataHeader, DATA_FIXED_LEN};
+pub use datagram::{DatagramHeader, DATAGRAM_LEN};
 pub use error::WireError;
 pub use init::{Features, InitHeader, Plane, PlaneList, INIT_FIXED_LEN};
 pub use probe::{ProbeHeader, PROBE_LEN};
@@ -76,6 +78,8 @@ pub enum Body<'a> {
     Reset(ResetHeader),
     /// PROBE.
     Probe(ProbeHeader),
+    /// DATAGRAM.
+    Datagram(DatagramHeader),
 }
 
 /// A parsed header.
@@ -88,10 +92,12 @@ pub struct Header<'a> {
 }
 
 impl Header<'_> {
-    /// Checks the number of bytes behind the header: only some data packets carry any.
+    /// Checks the number of bytes behind the header: only datagrams and some data
+    /// packets carry any.
     pub fn check_payload(&self, payload_len: usize) -> Result<(), WireError> {
         let allowed = match &self.body {
             Body::Data(d) => d.fields.opcode.carries_payload(),
+            Body::Datagram(_) => true,
             _ => false,
         };
         if payload_len == 0 || allowed {
@@ -104,7 +110,7 @@ impl Header<'_> {
 
 /// Parses the header at the front of a datagram.
 ///
-/// `buf` holds the whole datagram or its first [`MAX_HEADER_LEN`] bytes; for DATA and PROBE
+/// `buf` holds the whole datagram or its first [`MAX_HEADER_LEN`] bytes; for DATA, PROBE and DATAGRAM
 /// [`MAX_DATA_HEADER_LEN`] are enough. Returns the header and its length; the payload, if any,
 /// follows and ends with the datagram ([`Header::check_payload`]). The CRC is not checked here
 /// ([`crc`]).
@@ -121,6 +127,7 @@ pub fn parse(buf: &[u8]) -> Result<(Header<'_>, usize), WireError> {
         PacketType::InitAck => Body::InitAck(InitHeader::parse(r)?),
         PacketType::Reset => Body::Reset(ResetHeader::parse(r)?),
         PacketType::Probe => Body::Probe(ProbeHeader::parse(r)?),
+        PacketType::Datagram => Body::Datagram(DatagramHeader::parse(r)?),
     };
     Ok((Header { base, body }, base.header_len))
 }

@@ -24,6 +24,7 @@ pub fn parse(data: &[u8]) {
     let len = match &h.body {
         Body::Data(p) => p.emit(dst, flags, &mut buf),
         Body::Probe(p) => p.emit(dst, flags, &mut buf),
+        Body::Datagram(p) => p.emit(&mut buf),
         Body::Reset(p) => p.emit(dst, flags, &mut buf),
         Body::Init(p) => p.emit(false, dst, flags, &mut buf),
         Body::InitAck(p) => p.emit(true, dst, flags, &mut buf),
@@ -40,6 +41,7 @@ pub fn parse(data: &[u8]) {
     match (&h.body, &again.body) {
         (Body::Data(a), Body::Data(b)) => assert_eq!(a, b),
         (Body::Probe(a), Body::Probe(b)) => assert_eq!(a, b),
+        (Body::Datagram(a), Body::Datagram(b)) => assert_eq!(a, b),
         (Body::Reset(a), Body::Reset(b)) => assert_eq!(a, b),
         (Body::Init(a), Body::Init(b)) => assert_eq!(a, b),
         (Body::InitAck(a), Body::InitAck(b)) => assert_eq!(a, b),
@@ -162,6 +164,7 @@ pub fn connection(data: &[u8]) {
                     match h.body {
                         Body::Data(p) => d = p,
                         Body::Probe(p) => conn.on_probe(now, &p, Arrival::default()),
+                        Body::Datagram(_) => {}
                         Body::Reset(r) => {
                             conn.on_reset(&r);
                         }

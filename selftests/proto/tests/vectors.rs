@@ -10,8 +10,8 @@ use proto::packet::{DataFields, NakCode, Opcode, PathId, Qpn, StreamFlags};
 use proto::psn::{Msn, Psn, Rsn};
 use proto::time::Stamp;
 use proto::wire::{
-    self, crc, AckBlock, Body, DataHeader, Features, Gid, Header, InitHeader, PacketFlags, Plane,
-    PlaneList, ProbeHeader, ResetHeader, ResetReason, WireError,
+    self, crc, AckBlock, Body, DataHeader, DatagramHeader, Features, Gid, Header, InitHeader,
+    PacketFlags, Plane, PlaneList, ProbeHeader, ResetHeader, ResetReason, WireError,
 };
 
 const VECTORS: &str = include_str!("../vectors/wire-v1.txt");
@@ -121,6 +121,7 @@ fn describe(h: &Header<'_>) -> Vec<(&'static str, String)> {
         Body::InitAck(_) => "INIT_ACK",
         Body::Reset(_) => "RESET",
         Body::Probe(_) => "PROBE",
+        Body::Datagram(_) => "DATAGRAM",
     };
     let mut d = vec![
         ("type", kind.to_string()),
@@ -172,6 +173,19 @@ fn describe(h: &Header<'_>) -> Vec<(&'static str, String)> {
             ("stamp", hex32(p.stamp.0)),
             ("next_psn", hex32(p.next_psn.0)),
         ]),
+        Body::Datagram(p) => {
+            d.extend([
+                ("dst_qpn", hex24(p.dst_qpn.0)),
+                ("src_qpn", hex24(p.src_qpn.0)),
+                ("q_key", hex32(p.q_key)),
+            ]);
+            d.extend(p.imm.map(|imm| ("imm", hex32(imm))));
+            d.extend([
+                ("solicited", u8::from(p.solicited).to_string()),
+                ("src_gid", to_hex(&p.src_gid.0)),
+                ("dst_gid", to_hex(&p.dst_gid.0)),
+            ]);
+        }
         Body::Reset(p) => {
             let reason = match p.reason {
                 ResetReason::UnknownId => 1,
@@ -285,6 +299,16 @@ fn build(v: &Vector) -> Vec<u8> {
             next_psn: Psn(n32("next_psn")),
         }
         .emit(dst, flags, &mut buf),
+        "DATAGRAM" => DatagramHeader {
+            dst_qpn: Qpn(n32("dst_qpn")),
+            src_qpn: Qpn(n32("src_qpn")),
+            q_key: n32("q_key"),
+            imm: v.get("imm").map(|_| n32("imm")),
+            solicited: v.num("solicited") == 1,
+            src_gid: gid(v.get("src_gid").expect("a GID")),
+            dst_gid: gid(v.get("dst_gid").expect("a GID")),
+        }
+        .emit(&mut buf),
         "RESET" => ResetHeader {
             conn: n32("conn"),
             reason: match v.num("reason") {
@@ -358,7 +382,9 @@ fn the_vectors_are_complete() {
         let name = format!("{opcode:?}");
         assert!(all.iter().any(|v| v.get("opcode") == Some(&name)), "{name}");
     }
-    for kind in ["DATA", "ACK", "INIT", "INIT_ACK", "RESET", "PROBE"] {
+    for kind in [
+        "DATA", "ACK", "INIT", "INIT_ACK", "RESET", "PROBE", "DATAGRAM",
+    ] {
         assert!(all.iter().any(|v| v.get("type") == Some(kind)), "{kind}");
     }
     for error in WireError::NAMES {

@@ -283,6 +283,8 @@ impl<A: App> Endpoint<A> {
             Body::Data(d) => self.data(now, &d, h.base.flags, ce, payload),
             Body::Ack(a) => self.conn.on_ack(now, &a),
             Body::Probe(p) => self.conn.on_probe(now, &p, Arrival::default()),
+            // Of no connection.
+            Body::Datagram(_) => {}
         }
     }
 
