@@ -41,6 +41,7 @@ user_abi! {
     }
     metaroce_modify_srq_req { response: 8 }
     metaroce_modify_srq_resp { mmap_offset: 8, mmap_size: 8, entries: 4, stride: 4 }
+    metaroce_create_ah_resp { ah: 4, reserved: 4 }
     metaroce_create_qp_req { reserved: 16 }
     metaroce_create_qp_resp {
         sq_mmap_offset: 8, sq_mmap_size: 8, rq_mmap_offset: 8, rq_mmap_size: 8,

@@ -363,6 +363,20 @@ impl Conn {
         }
     }
 
+    /// Returns the addresses of a path that is usable, ours and the peer's, and the network
+    /// interface of ours.
+    pub(super) fn usable_way(&self) -> Option<(Gid, Gid, u32)> {
+        let inner = self.inner.lock();
+        let mut paths = (0..u16::MAX)
+            .map(PathId)
+            .take_while(|path| inner.proto.path(*path).is_some());
+        let path = paths.find(|path| inner.proto.is_usable(*path))?;
+        let route = inner.proto.route(path)?;
+        let plane = inner.planes.get(usize::from(route.local_plane))?;
+        let remote = inner.proto.peer_planes().get(route.remote_plane)?;
+        Some((plane.gid, remote.gid, plane.ifindex))
+    }
+
     /// When the peer last made progress.
     pub(super) fn progress(&self) -> Instant {
         self.inner.lock().proto.stalled_since().unwrap_or_else(now)

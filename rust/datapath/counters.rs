@@ -26,11 +26,15 @@ pub(super) enum Drop {
     UnknownConnection,
     /// An INIT names no queue pair that is connected to its sender.
     UnknownQueuePair,
-    /// Out of memory.
-    NoMemory,
+    /// A datagram has another key than its queue pair.
+    QKey,
+    /// A datagram finds no receive.
+    NoReceive,
+    /// A datagram is longer than a message may be, or than the receive.
+    DatagramLength,
 }
 
-const DROPS: usize = Drop::NoMemory as usize + 1;
+const DROPS: usize = Drop::DatagramLength as usize + 1;
 
 /// Counts dropped datagrams of a host.
 pub(super) struct DropCounters(PerCpuCounters<DROPS>);
@@ -55,14 +59,28 @@ pub(super) struct Counters {
     rx: PerCpuCounters<MAX_PLANES>,
     /// Bursts that the network layer refused.
     pub(super) tx_errors: PerCpuCounters<1>,
+    /// Datagrams sent and received, [`SENT`] and [`RECEIVED`].
+    datagrams: PerCpuCounters<2>,
 }
+
+const SENT: usize = 0;
+const RECEIVED: usize = 1;
 
 impl Counters {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             rx: PerCpuCounters::new()?,
             tx_errors: PerCpuCounters::new()?,
+            datagrams: PerCpuCounters::new()?,
         })
+    }
+
+    pub(super) fn datagrams_sent(&self, n: u64) {
+        self.datagrams.add(SENT, n);
+    }
+
+    pub(super) fn datagram_received(&self) {
+        self.datagrams.inc(RECEIVED);
     }
 
     pub(super) fn received(&self, plane: usize) {
@@ -130,7 +148,7 @@ impl Totals {
 /// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
 ///
 /// ib_core puts them all into one netlink message of a page: it has room for no more than some 90.
-pub(crate) const NAMES: [&CStr; 76] = [
+pub(crate) const NAMES: [&CStr; 80] = [
     c"connections",
     c"tx_packets",
     c"tx_bytes",
@@ -160,6 +178,8 @@ pub(crate) const NAMES: [&CStr; 76] = [
     c"inits_sent",
     c"inits_received",
     c"resets_received",
+    c"tx_datagrams",
+    c"rx_datagrams",
     c"drop_too_short",
     c"drop_bad_version",
     c"drop_unknown_type",
@@ -174,7 +194,9 @@ pub(crate) const NAMES: [&CStr; 76] = [
     c"drop_crc",
     c"drop_unknown_connection",
     c"drop_unknown_qp",
-    c"drop_no_memory",
+    c"drop_qkey",
+    c"drop_no_receive",
+    c"drop_datagram_length",
     c"plane0_tx_packets",
     c"plane0_tx_bytes",
     c"plane0_retransmits",
@@ -278,7 +300,7 @@ pub(crate) const PATH_NAMES: [&CStr; PATHS] = [
 ];
 
 /// Counters before those of the drops, which those of the planes follow, four for each.
-const GENERAL: usize = 29;
+const GENERAL: usize = 31;
 const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
 
 impl Endpoint {
@@ -318,6 +340,8 @@ impl Endpoint {
             t.conn.inits_sent,
             t.conn.inits_received,
             t.conn.resets_received,
+            self.counters.datagrams.sum(SENT),
+            self.counters.datagrams.sum(RECEIVED),
         ];
         let drops = (0..DROPS).map(|i| self.host().drops.0.sum(i));
         let planes = (0..MAX_PLANES).flat_map(|i| {

@@ -28,11 +28,17 @@ use ring::{
 /// Bytes of a completion, `struct metaroce_cqe`.
 pub(crate) const CQE_SIZE: usize = 64;
 
+/// `IB_WC_GRH`.
+pub(crate) const WC_GRH: u32 = 1 << 0;
+
 /// `IB_WC_WITH_IMM`.
 pub(crate) const WC_WITH_IMM: u32 = 1 << 1;
 
 /// `IB_WC_WITH_INVALIDATE`.
 pub(crate) const WC_WITH_INVALIDATE: u32 = 1 << 2;
+
+/// `IB_WC_WITH_NETWORK_HDR_TYPE`.
+pub(crate) const WC_WITH_NETWORK_HDR_TYPE: u32 = 1 << 6;
 
 /// One completion; members as in `struct ib_wc`.
 #[derive(Clone, Copy, Default)]

@@ -3,6 +3,10 @@
 //! Endpoints: the data path's side of an RDMA device.
 
 use super::{
+    ah::{
+        Ah,
+        AhTable, //
+    },
     conn::{
         Conn,
         ConnKey, //
@@ -12,6 +16,7 @@ use super::{
         Totals, //
     },
     host::Host,
+    limits,
     mr::MrTable,
     mw::MwTable,
     plane::Planes,
@@ -23,6 +28,7 @@ use crate::{
     },
     rdma::{
         event::QpEvents,
+        gid::GidEntry,
         qp::AddressVector,
         umem::Umem, //
     },
@@ -55,6 +61,9 @@ pub(crate) struct Endpoint {
     mrs: MrTable,
     mws: MwTable,
     pub(super) planes: Arc<Planes>,
+    /// The address handles of processes.
+    #[pin]
+    pub(super) ahs: AhTable,
     pub(super) counters: Counters,
     #[pin]
     conns: Mutex<Connections>,
@@ -85,6 +94,7 @@ impl Endpoint {
                 mrs,
                 mws,
                 planes: own_planes,
+                ahs <- AhTable::new(),
                 counters,
                 conns <- new_mutex!(Connections {
                     by_key: RBTree::new(),
@@ -110,7 +120,48 @@ impl Endpoint {
 
     /// Calls `f` with the events of the queue pair of a number, if there is one. Any context.
     pub(crate) fn with_qp_events<R>(&self, qpn: u32, f: impl FnOnce(&QpEvents) -> R) -> Option<R> {
-        self.host.qps.with(qpn, |qp| f(&qp.events))
+        if limits::UD_QPN_RANGE.contains(&qpn) {
+            self.host.uds.with(qpn, |qp| f(&qp.events))
+        } else {
+            self.host.qps.with(qpn, |qp| f(&qp.events))
+        }
+    }
+
+    /// Gives an address handle of a process a number. Process context.
+    ///
+    /// Errors: `ENOMEM`, as verbs want it, if there are as many as there may be.
+    pub(crate) fn add_ah(&self, ah: Arc<Ah>) -> Result<u32> {
+        self.ahs.alloc(0..limits::MAX_AH, ah).map_err(|_| ENOMEM)
+    }
+
+    /// Takes the number from an address handle; nobody uses it any more on return. Process
+    /// context, may sleep.
+    pub(crate) fn remove_ah(&self, number: u32) {
+        drop(self.ahs.remove(number));
+    }
+
+    /// The port has a GID. Process context.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(crate) fn add_gid(&self, entry: GidEntry) -> Result {
+        self.planes.gids.add(entry)
+    }
+
+    /// The port has the GID of an index no more. Process context.
+    pub(crate) fn remove_gid(&self, index: u16) {
+        self.planes.gids.remove(index);
+    }
+
+    /// Returns addresses and network interface of a way to a peer by other planes than those that
+    /// have the GIDs, as a connection knows it.
+    pub(super) fn other_way(&self, key: &ConnKey) -> Option<(wire::Gid, wire::Gid, u32)> {
+        let mut way = None;
+        self.host.conns.for_each(|_, conn| {
+            if way.is_none() && conn.key() == key && core::ptr::eq(&*conn.endpoint, self) {
+                way = conn.usable_way();
+            }
+        });
+        way
     }
 
     /// Registers memory, see [`MrTable::register`].
@@ -257,6 +308,11 @@ impl Endpoint {
         self.host.qps.for_each(|_, qp| {
             if core::ptr::eq(&*qp.endpoint, self) {
                 qp.peer_lost(&mut qp.inner.lock());
+            }
+        });
+        self.host.uds.for_each(|_, qp| {
+            if core::ptr::eq(&*qp.endpoint, self) {
+                qp.device_lost();
             }
         });
         loop {

@@ -8,7 +8,11 @@ use super::{
     counters::DropCounters,
     plane::Planes,
     qp::Qp,
-    rx::Receiver, //
+    rx::Receiver,
+    ud::{
+        Ud,
+        GSI_QPN, //
+    }, //
 };
 use crate::{
     net::{
@@ -43,6 +47,10 @@ use kernel::{
         Arc,
         Mutex, //
     },
+};
+use proto::{
+    packet::Qpn,
+    wire::Gid, //
 };
 
 /// Hop limit of what is sent.
@@ -95,6 +103,9 @@ pub(crate) struct Host {
     /// By number.
     #[pin]
     pub(super) qps: IdTable<Qp>,
+    /// The datagram queue pairs, by number; those for general services by one that nobody sees.
+    #[pin]
+    pub(super) uds: IdTable<Ud>,
     /// Those of the devices.
     #[pin]
     planes: SpinLockBh<KVec<Arc<Planes>>>,
@@ -130,6 +141,7 @@ impl Host {
                 sockets <- new_mutex!(None),
                 conns <- IdTable::new(),
                 qps <- IdTable::new(),
+                uds <- IdTable::new(),
                 planes <- new_spinlock_bh!(KVec::new()),
                 drops,
                 next_answer: Atomic::new(0),
@@ -196,6 +208,23 @@ impl Host {
     /// Packets dropped because they were not taken in time. Process context.
     pub(super) fn overruns(&self) -> u64 {
         self.sockets.lock().as_ref().map_or(0, |s| s.drops())
+    }
+
+    /// Returns the queue pair that a datagram is addressed to: it must be one of the endpoint that
+    /// has the GID.
+    pub(super) fn addressee(&self, qpn: Qpn, gid: &Gid) -> Option<Arc<Ud>> {
+        let key = match qpn.0 {
+            GSI_QPN => {
+                let planes = self.planes.lock();
+                let owner = planes.iter().find(|p| p.gids.contains(gid))?;
+                owner.gids.gsi()
+            }
+            key => key,
+        };
+        self.uds
+            .lookup(key)
+            // Nobody reaches general services by their key.
+            .filter(|qp| qp.qpn() == qpn.0 && qp.endpoint.planes.gids.contains(gid))
     }
 
     /// Sends a datagram back to where one came from, at a limited rate. Softirq context.

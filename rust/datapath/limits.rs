@@ -8,7 +8,17 @@ use core::ops::Range;
 pub(crate) const MAX_QP: u32 = 1 << 16;
 
 /// Numbers of queue pairs: 24 bits, without those that InfiniBand gives a meaning.
-pub(crate) const QPN_RANGE: Range<u32> = 0x10..0x100_0000;
+/// Connected and datagram queue pairs are in tables of their own, so they share none.
+pub(crate) const QPN_RANGE: Range<u32> = 0x10..0x80_0000;
+
+/// Numbers of datagram queue pairs.
+pub(crate) const UD_QPN_RANGE: Range<u32> = 0x80_0000..0x100_0000;
+
+/// Most address handles of a device; their numbers are smaller too.
+pub(crate) const MAX_AH: u32 = 1 << 17;
+
+/// Most bytes of a datagram's message: the largest path MTU.
+pub(crate) const MAX_DATAGRAM: u32 = 4096;
 
 /// Most completion queues of a device.
 pub(crate) const MAX_CQ: u32 = 1 << 16;

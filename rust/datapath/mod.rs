@@ -20,11 +20,13 @@
 //! for all such sections to end. So the last reference to anything goes away in process context,
 //! in the verb that destroys it.
 
+pub(crate) mod ah;
 mod bytes;
 mod conn;
 pub(crate) mod counters;
 pub(crate) mod cq;
 pub(crate) mod endpoint;
+mod gids;
 pub(crate) mod host;
 pub(crate) mod limits;
 mod local;
@@ -39,6 +41,7 @@ mod responder;
 mod rx;
 pub(crate) mod srq;
 mod tx;
+pub(crate) mod ud;
 mod work_queue;
 pub(crate) mod wqe;
 

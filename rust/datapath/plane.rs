@@ -2,6 +2,7 @@
 
 //! Planes: the network devices that an endpoint sends and receives on.
 
+use super::gids::Gids;
 use crate::{
     net::{
         addr,
@@ -18,7 +19,14 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 use proto::wire::{
     self,
@@ -54,6 +62,11 @@ pub(super) struct PlaneInfo {
 pub(super) struct Planes {
     #[pin]
     list: SpinLockBh<KVec<Plane>>,
+    /// Counts the changes of the list and of the planes' states.
+    generation: Atomic<u32>,
+    /// The addresses of the primary plane.
+    #[pin]
+    pub(super) gids: Gids,
 }
 
 impl Planes {
@@ -63,6 +76,8 @@ impl Planes {
         Arc::pin_init(
             pin_init!(Self {
                 list <- new_spinlock_bh!(list),
+                generation: Atomic::new(0),
+                gids <- Gids::new(),
             }),
             GFP_KERNEL,
         )
@@ -85,7 +100,19 @@ impl Planes {
         plane.id = (0..MAX_PLANES as u8)
             .find(|id| list.iter().all(|p| p.id != *id))
             .ok_or(ENOSPC)?;
-        list.push_within_capacity(plane).map_err(|_| ENOSPC)
+        list.push_within_capacity(plane).map_err(|_| ENOSPC)?;
+        drop(list);
+        self.changed();
+        Ok(())
+    }
+
+    fn changed(&self) {
+        self.generation.fetch_add(1, Full);
+    }
+
+    /// Returns a number that is another one after each change of the planes.
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
     }
 
     /// Removes a plane; returns how many are left.
@@ -97,6 +124,7 @@ impl Planes {
             (at.and_then(|i| list.remove(i).ok()), list.len())
         };
         drop(gone);
+        self.changed();
         left
     }
 
@@ -106,6 +134,7 @@ impl Planes {
                 plane.up = up;
             }
         }
+        self.changed();
     }
 
     /// Returns the number of a plane.
@@ -126,6 +155,17 @@ impl Planes {
         let list = self.list.lock();
         let plane = list.iter().find(|p| p.ifindex == ifindex)?;
         Some(plane.ndev.clone())
+    }
+
+    /// Returns the network device of a plane that is up; the primary plane's if none has that
+    /// index. Context as for [`Self::device`].
+    pub(super) fn up_device(&self, ifindex: u32) -> Option<NetDeviceRef> {
+        let list = self.list.lock();
+        list.iter()
+            .find(|p| p.ifindex == ifindex)
+            .or_else(|| list.first())
+            .filter(|p| p.up)
+            .map(|p| p.ndev.clone())
     }
 
     /// Returns the network device of some plane. Context as for [`Self::device`].

@@ -6,11 +6,14 @@
 //! of the data path want them enabled. So posting touches the ring alone, and the queue pair looks
 //! at it later, in a bottom half of its own.
 
-use super::wqe::{
-    SendOp,
-    RECV_HEADER,
-    SEND_HEADER,
-    SGE_SIZE, //
+use super::{
+    ah::Destination,
+    wqe::{
+        SendOp,
+        RECV_HEADER,
+        SEND_HEADER,
+        SGE_SIZE, //
+    },
 };
 use crate::rdma::{
     self,
@@ -45,6 +48,7 @@ pub(crate) struct Poster {
     ring: SharedMem,
     max_sge: usize,
     max_inline: usize,
+    stride: usize,
     #[pin]
     producer: SpinLockIrq<Producer>,
 }
@@ -64,6 +68,7 @@ impl Poster {
                 // CAST: `usize` is 64 bits wide here.
                 max_sge: max_sge as usize,
                 max_inline: max_inline as usize,
+                stride: geometry.stride() as usize,
                 producer <- new_spinlock_irq!(Producer::new(geometry)),
             }),
             GFP_KERNEL,
@@ -77,24 +82,51 @@ impl Poster {
     /// data than the queue takes, `EOPNOTSUPP` for an operation that there is not.
     pub(crate) fn send<T: Operations>(&self, request: &SendRequest<'_, T>) -> Result {
         let mut header = SendHeader::of(request)?;
+        self.fill(|slot, ring| self.write_send(slot, ring, &mut header, request))
+    }
+
+    /// Puts a send work request of a datagram queue pair into the ring, with where it goes at its
+    /// end. Errors and context as for [`Self::send`].
+    pub(crate) fn send_to<T: Operations>(
+        &self,
+        request: &SendRequest<'_, T>,
+        to: &Destination,
+        qpn: u32,
+        q_key: u32,
+    ) -> Result {
+        let mut header = SendHeader::of(request)?;
+        header.q_key(q_key);
+        header.remote_qpn(qpn);
         self.fill(|slot, ring| {
-            if request.flags() & INLINE != 0 {
-                let mut len = 0;
-                for data in request.inline_data()? {
-                    if data.len() > self.max_inline - len {
-                        return Err(EINVAL);
-                    }
-                    slot.write(ring, SEND_HEADER + len, data).ok_or(EINVAL)?;
-                    len += data.len();
-                }
-                // CAST: At most `max_inline`.
-                header.inline_len(len as u32);
-            } else {
-                let n = self.write_list(slot, SEND_HEADER, request.list()?)?;
-                header.num_sge(u16::try_from(n)?);
-            }
-            slot.write(ring, 0, &header.0).ok_or(EINVAL)
+            self.write_send(slot, ring, &mut header, request)?;
+            let at = self.stride.checked_sub(Destination::SIZE).ok_or(EINVAL)?;
+            slot.write(ring, at, &to.encode()).ok_or(EINVAL)
         })
+    }
+
+    fn write_send<T: Operations>(
+        &self,
+        slot: Slot,
+        ring: &SharedMem,
+        header: &mut SendHeader,
+        request: &SendRequest<'_, T>,
+    ) -> Result {
+        if request.flags() & INLINE != 0 {
+            let mut len = 0;
+            for data in request.inline_data()? {
+                if data.len() > self.max_inline - len {
+                    return Err(EINVAL);
+                }
+                slot.write(ring, SEND_HEADER + len, data).ok_or(EINVAL)?;
+                len += data.len();
+            }
+            // CAST: At most `max_inline`.
+            header.inline_len(len as u32);
+        } else {
+            let n = self.write_list(slot, SEND_HEADER, request.list()?)?;
+            header.num_sge(u16::try_from(n)?);
+        }
+        slot.write(ring, 0, &header.0).ok_or(EINVAL)
     }
 
     /// Puts a receive work request into the ring. Errors and context as for [`Self::send`].
@@ -213,6 +245,14 @@ impl SendHeader {
 
     fn inline_len(&mut self, len: u32) {
         self.put(12, &len.to_ne_bytes());
+    }
+
+    fn q_key(&mut self, key: u32) {
+        self.put(20, &key.to_ne_bytes());
+    }
+
+    fn remote_qpn(&mut self, qpn: u32) {
+        self.put(60, &qpn.to_ne_bytes());
     }
 
     fn imm(&mut self, imm: u32) {

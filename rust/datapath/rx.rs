@@ -100,8 +100,10 @@ impl Receiver {
         let mut buf = [0u8; MAX_DATA_HEADER_LEN];
         let head = copy_head(skb, off, len, &mut buf)?;
         let base = Base::parse(head)?;
-        if !matches!(base.packet_type, PacketType::Data | PacketType::Probe) {
-            return self.control(skb, meta, (off, len), touched);
+        match base.packet_type {
+            PacketType::Data | PacketType::Probe => {}
+            PacketType::Datagram => return self.datagram(skb, meta, (off, len), head, &base),
+            _ => return self.control(skb, meta, (off, len), touched),
         }
         let (header, header_len) = wire::parse(head)?;
         let payload = len.saturating_sub(header_len);
@@ -129,6 +131,41 @@ impl Receiver {
         };
         touched.add(conn);
         agreed
+    }
+
+    /// Takes a message for a datagram queue pair; `head` is the beginning of the packet. Nobody is
+    /// told if it is dropped.
+    fn datagram(
+        &self,
+        skb: &RxSkb,
+        meta: &Meta,
+        (off, len): (usize, usize),
+        head: &[u8],
+        base: &Base,
+    ) -> Result<(), Reject> {
+        let (header, header_len) = wire::parse(head)?;
+        if !base.flags.has(PacketFlags::CRC) {
+            return Err(Reject::Drop(Drop::Crc));
+        }
+        // As for data: what never left this host was on no link.
+        if !skb.is_local() {
+            check_crc(skb, (off, len), head, header_len, base)?;
+        }
+        let Body::Datagram(datagram) = header.body else {
+            return Ok(());
+        };
+        let qp = self
+            .host
+            .addressee(datagram.dst_qpn, &datagram.dst_gid)
+            .filter(|_| datagram.src_gid.is_v4() == datagram.dst_gid.is_v4())
+            .ok_or(Reject::Drop(Drop::UnknownQueuePair))?;
+        if let Some(plane) = qp.endpoint.planes.id_of(meta.ifindex) {
+            qp.endpoint.counters.received(usize::from(plane));
+        }
+        // CAST: a packet is shorter than 64 KiB.
+        let message = (off + header_len, len.saturating_sub(header_len) as u32);
+        qp.on_datagram(&datagram, meta, skb, message)
+            .map_err(Reject::Drop)
     }
 
     /// Takes a datagram that is not data. Kept apart for the size of its buffer.
@@ -168,7 +205,7 @@ impl Receiver {
                 touched.add(conn);
                 agreed
             }
-            Body::Data(_) | Body::Probe(_) => Ok(()),
+            Body::Data(_) | Body::Probe(_) | Body::Datagram(_) => Ok(()),
         }
     }
 

@@ -93,6 +93,23 @@ impl WorkQueue {
         }
     }
 
+    /// Retires all that is posted, the oldest first, calling `f` with the copy of each, and then
+    /// asks for a doorbell. A ring with a wild index is left alone: nothing in it can be believed.
+    pub(crate) fn drain(&mut self, mut f: impl FnMut(Option<&[u8]>)) {
+        loop {
+            if let Some(index) = self.oldest() {
+                f(self.entry(index));
+                self.retire();
+                continue;
+            }
+            match self.fetch() {
+                Ok(Some(_)) => {}
+                Ok(None) if matches!(self.sleep(), Ok(false)) => {}
+                _ => return,
+            }
+        }
+    }
+
     /// Drops all that is posted: the queue pair is reset.
     pub(crate) fn discard(&mut self) {
         let _ = self.consumer.discard(&self.ring);

@@ -175,6 +175,8 @@ pub(crate) struct SendWr {
     pub(crate) swap: u64,
     lkey: u32,
     access: u32,
+    ah: u32,
+    remote_qpn: u32,
 }
 
 impl SendWr {
@@ -193,6 +195,8 @@ impl SendWr {
             swap: u64_at(b, 40)?,
             lkey: u32_at(b, 48)?,
             access: u32_at(b, 52)?,
+            ah: u32_at(b, 56)?,
+            remote_qpn: u32_at(b, 60)?,
         };
         (wr.flags & !0xf == 0 && wr.payload(b).is_some()).then_some(wr)
     }
@@ -227,6 +231,15 @@ impl SendWr {
         }
     }
 
+    /// Where a datagram goes.
+    pub(crate) const fn datagram(&self) -> Datagram {
+        Datagram {
+            ah: self.ah,
+            qpn: self.remote_qpn,
+            q_key: self.rkey,
+        }
+    }
+
     /// Whether earlier reads and atomics must complete first.
     pub(crate) const fn fence(&self) -> bool {
         self.flags & 1 != 0
@@ -246,6 +259,15 @@ impl SendWr {
     pub(crate) const fn inline(&self) -> bool {
         self.flags & 8 != 0
     }
+}
+
+/// Where a datagram goes, in a work request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    /// Number of the address handle, of a process's work request.
+    pub(crate) ah: u32,
+    pub(crate) qpn: u32,
+    pub(crate) q_key: u32,
 }
 
 /// A receive work request.

@@ -366,6 +366,11 @@ void *metaroce_netdev_alloc_frag(u32 size)
 	return netdev_alloc_frag(size);
 }
 
+void metaroce_skb_set_priority(struct sk_buff *skb, u32 priority)
+{
+	skb->priority = priority;
+}
+
 void metaroce_skb_free_frag(void *data)
 {
 	skb_free_frag(data);

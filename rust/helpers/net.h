@@ -68,6 +68,7 @@ int metaroce_skb_add_user_page(struct sk_buff *skb, struct page *page,
 void *metaroce_netdev_alloc_frag(u32 size);
 void metaroce_skb_free_frag(void *data);
 void metaroce_skb_set_udp_gso(struct sk_buff *skb, u16 size, u16 segs);
+void metaroce_skb_set_priority(struct sk_buff *skb, u32 priority);
 int metaroce_skb_add_bytes(struct sk_buff *skb, const void *data, u32 len);
 
 /* Routes. */

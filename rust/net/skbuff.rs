@@ -72,6 +72,8 @@ pub struct Meta {
     pub ifindex: u32,
     /// The byte of the IP header that says traffic class and ECN.
     pub tos: u8,
+    /// How many more hops the packet could have taken.
+    pub hop_limit: u8,
 }
 
 impl Meta {
@@ -207,22 +209,27 @@ impl RxSkb {
                 *ip >> 4,
             )
         };
-        let (src, dst, tos) = if version == 4 {
+        let (src, dst, tos, hop_limit) = if version == 4 {
             // SAFETY: As above; an IPv4 header has 20 bytes at least.
             let ip = unsafe { ip.cast::<[u8; 20]>().read() };
-            let [_, tos, _, _, _, _, _, _, _, _, _, _, addresses @ ..] = ip;
+            let [_, tos, _, _, _, _, _, _, ttl, _, _, _, addresses @ ..] = ip;
             let [a, b, c, d, dst @ ..] = addresses;
-            (addr::from_ipv4([a, b, c, d]), addr::from_ipv4(dst), tos)
+            (
+                addr::from_ipv4([a, b, c, d]),
+                addr::from_ipv4(dst),
+                tos,
+                ttl,
+            )
         } else {
             // SAFETY: As above; an IPv6 header has 40 bytes.
             let (word, src, dst) = unsafe {
                 (
-                    ip.cast::<[u8; 4]>().read(),
+                    ip.cast::<[u8; 8]>().read(),
                     ip.add(8).cast::<Address>().read(),
                     ip.add(24).cast::<Address>().read(),
                 )
             };
-            (src, dst, word[0] << 4 | word[1] >> 4)
+            (src, dst, word[0] << 4 | word[1] >> 4, word[7])
         };
         Meta {
             src,
@@ -232,6 +239,7 @@ impl RxSkb {
             // SAFETY: By the type invariant.
             ifindex: unsafe { bindings::metaroce_skb_iif(self.skb.as_ptr()) },
             tos,
+            hop_limit,
         }
     }
 

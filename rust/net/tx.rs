@@ -346,6 +346,12 @@ impl TxBurst {
         Ok(())
     }
 
+    /// Sets the priority by which the host's queues, and VLANs, tell packets apart.
+    pub fn set_priority(&mut self, priority: u32) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_skb_set_priority(self.skb.as_ptr(), priority) };
+    }
+
     /// Completes the current segment.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! Devices.
 
 use super::{
+    ah,
     counters,
     cq,
     mr,
@@ -35,6 +36,7 @@ use crate::{
             QpEvents,
             SrqEvents, //
         },
+        gid::GidEntry,
         ops::{
             CqInit,
             MrInit,
@@ -51,6 +53,7 @@ use crate::{
             SendRequest, //
         },
         qp::{
+            AddressVector,
             AttrMask,
             QpAttr, //
         },
@@ -65,6 +68,7 @@ use crate::{
 };
 use core::ops::Deref;
 use kernel::{
+    alloc::Flags,
     page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
@@ -129,6 +133,7 @@ impl Operations for Device {
 
     type UserContext = ucontext::UserContext;
     type Pd = pd::Pd;
+    type Ah = ah::Ah;
     type Cq = cq::Cq;
     type Qp = qp::Qp;
     type Srq = srq::Srq;
@@ -171,6 +176,7 @@ impl Operations for Device {
             max_mr: limits::MAX_MR,
             max_mw: limits::MAX_MW,
             max_pd: limits::MAX_PD,
+            max_ah: limits::MAX_AH,
             max_qp_rd_atom: limits::MAX_RD_ATOMIC.into(),
             max_res_rd_atom: u32::from(limits::MAX_RD_ATOMIC) * limits::MAX_QP,
             max_qp_init_rd_atom: limits::MAX_RD_ATOMIC.into(),
@@ -205,6 +211,32 @@ impl Operations for Device {
 
     fn alloc_pd(dev: &rdma::Device<Self>, udata: Option<UserData<'_, Self>>) -> Result<Self::Pd> {
         pd::alloc(dev, udata)
+    }
+
+    fn create_ah(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        address: &AddressVector,
+        flags: Flags,
+        udata: Option<UserData<'_, Self>>,
+    ) -> Result<Self::Ah> {
+        ah::create(dev, pd, address, flags, udata)
+    }
+
+    fn modify_ah(ah: &rdma::Ah<Self>, address: &AddressVector) -> Result {
+        ah.modify(address)
+    }
+
+    fn query_ah(ah: &rdma::Ah<Self>) -> AddressVector {
+        ah.query()
+    }
+
+    fn add_gid(dev: &rdma::Device<Self>, entry: GidEntry) -> Result {
+        dev.endpoint.add_gid(entry)
+    }
+
+    fn remove_gid(dev: &rdma::Device<Self>, index: u16) {
+        dev.endpoint.remove_gid(index);
     }
 
     fn create_cq(

@@ -5,6 +5,7 @@
 //! Here requests are checked and their resources made; how a device carries work out is the
 //! business of [`crate::datapath`].
 
+mod ah;
 mod counters;
 mod cq;
 mod device;

@@ -13,8 +13,13 @@ use super::{
 use crate::{
     datapath::{
         self,
+        ah::Destination,
         limits,
-        post::Poster, //
+        post::Poster,
+        ud::{
+            Ud,
+            UdInit, //
+        }, //
     },
     rdma::{
         self,
@@ -78,10 +83,25 @@ const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
 /// Dropped in this order: user space can map the rings no more, then the pair goes.
 pub(crate) struct Qp {
     queues: Queues,
-    qp: Arc<datapath::qp::Qp>,
+    qp: Service,
     cap: QpCap,
     signal_all: bool,
     _permit: Permit,
+}
+
+/// What carries the work out.
+enum Service {
+    Connected(Arc<datapath::qp::Qp>),
+    Datagram(Arc<Ud>),
+}
+
+impl Service {
+    fn qpn(&self) -> u32 {
+        match self {
+            Self::Connected(qp) => qp.qpn(),
+            Self::Datagram(qp) => qp.qpn(),
+        }
+    }
 }
 
 /// How work comes into the queues; the receive queue may be missing.
@@ -118,7 +138,9 @@ pub(super) fn recv_stride(max_sge: u32) -> u32 {
 }
 
 /// Sizes that a queue pair gets for the sizes that were asked for.
-fn sizes(asked: &QpCap) -> Result<(QpCap, u32, u32)> {
+///
+/// Send work requests that end with where they go are longer by that.
+fn sizes(asked: &QpCap, with_destination: bool) -> Result<(QpCap, u32, u32)> {
     if asked.max_send_wr > limits::MAX_QP_WR
         || asked.max_recv_wr > limits::MAX_QP_WR
         || asked.max_send_sge > limits::MAX_SGE
@@ -131,7 +153,13 @@ fn sizes(asked: &QpCap) -> Result<(QpCap, u32, u32)> {
     let send_sge = asked.max_send_sge.max(1);
     let recv_sge = asked.max_recv_sge.max(1);
     let payload = (send_sge * SGE).max(asked.max_inline_data);
-    let send_stride = (SEND_WQE + payload).next_multiple_of(SEND_ALIGN);
+    // CAST: A small constant.
+    let destination = if with_destination {
+        Destination::SIZE as u32
+    } else {
+        0
+    };
+    let send_stride = (SEND_WQE + payload + destination).next_multiple_of(SEND_ALIGN);
     let recv_stride = recv_stride(recv_sge);
     let cap = QpCap {
         max_send_wr: asked.max_send_wr.max(1).next_power_of_two(),
@@ -198,9 +226,18 @@ pub(super) fn create(
     events: QpEvents,
     udata: Option<UserData<'_, Device>>,
 ) -> Result<(Qp, QpCreated)> {
-    if init.qp_type != QpType::Rc || init.create_flags != 0 {
+    let (is_datagram, is_gsi) = match init.qp_type {
+        QpType::Rc => (false, false),
+        QpType::Ud => (true, false),
+        // ib_core lets no process have it.
+        QpType::Gsi => (true, true),
+        _ => return Err(EOPNOTSUPP),
+    };
+    // Datagrams are received from queues of one's own only.
+    if init.create_flags != 0 || (is_datagram && init.srq.is_some()) {
         return Err(EOPNOTSUPP);
     }
+    let is_kernel = udata.is_none();
     let (Some(send_cq), Some(recv_cq)) = (init.send_cq, init.recv_cq) else {
         return Err(EINVAL);
     };
@@ -210,7 +247,7 @@ pub(super) fn create(
         asked.max_recv_wr = 0;
         asked.max_recv_sge = 0;
     }
-    let (cap, send_stride, recv_stride) = sizes(&asked)?;
+    let (cap, send_stride, recv_stride) = sizes(&asked, is_datagram && is_kernel)?;
     let permit = Permit::new(&dev.quotas, Kind::Qp)?;
 
     let sq = Ring::new(cap.max_send_wr, send_stride)?;
@@ -223,19 +260,40 @@ pub(super) fn create(
         Some(udata) => share(udata, &sq, rq.as_ref())?,
         None => keep(&cap, &sq, rq.as_ref())?,
     };
-    let qp = datapath::qp::Qp::new(
-        &dev.endpoint,
-        datapath::qp::QpInit {
-            pd: pd.number(),
-            send_cq: send_cq.cq.clone(),
-            recv_cq: recv_cq.cq.clone(),
-            sq: (sq.mem, sq.geometry),
-            rq: rq.map(|rq| (rq.mem, rq.geometry)),
-            srq: init.srq.map(|srq| srq.srq.clone()),
-            signal_all: init.signal_all,
-            events,
-        },
-    )?;
+    let (pd, signal_all) = (pd.number(), init.signal_all);
+    let (send_cq, recv_cq) = (send_cq.cq.clone(), recv_cq.cq.clone());
+    let sq = (sq.mem, sq.geometry);
+    let rq = rq.map(|rq| (rq.mem, rq.geometry));
+    let qp = if is_datagram {
+        Service::Datagram(Ud::new(
+            &dev.endpoint,
+            UdInit {
+                is_gsi,
+                is_kernel,
+                pd,
+                send_cq,
+                recv_cq,
+                sq,
+                rq,
+                signal_all,
+                events,
+            },
+        )?)
+    } else {
+        Service::Connected(datapath::qp::Qp::new(
+            &dev.endpoint,
+            datapath::qp::QpInit {
+                pd,
+                send_cq,
+                recv_cq,
+                sq,
+                rq,
+                srq: init.srq.map(|srq| srq.srq.clone()),
+                signal_all,
+                events,
+            },
+        )?)
+    };
     let created = QpCreated {
         qp_num: qp.qpn(),
         cap,
@@ -293,13 +351,10 @@ fn is_24_bits(value: u32) -> bool {
 
 /// Whether a connected queue pair can have this address.
 fn is_reachable(address: &AddressVector) -> bool {
-    const IPV6_MULTICAST: u8 = 0xff;
-
-    let unicast = match address.dgid.to_ipv4() {
-        Some([first, ..]) => first != 0 && first < 224,
-        None => address.dgid.0 != [0; 16] && address.dgid.0[0] != IPV6_MULTICAST,
-    };
-    address.has_grh && address.sgid.udp_encap && address.port_num == PORT && unicast
+    address.has_grh
+        && address.sgid.udp_encap
+        && address.port_num == PORT
+        && address.dgid.is_unicast()
 }
 
 impl Qp {
@@ -316,12 +371,18 @@ impl Qp {
         if mask.contains(AttrMask::PATH_MTU) && attr.path_mtu > port::active_mtu(dev) {
             return Err(EINVAL);
         }
-        self.qp.modify(attr, mask)
+        match &self.qp {
+            Service::Connected(qp) => qp.modify(attr, mask),
+            Service::Datagram(qp) => qp.modify(attr, mask),
+        }
     }
 
     /// Returns all attributes.
     pub(super) fn query(&self) -> QpQueried {
-        let mut attr = self.qp.query();
+        let mut attr = match &self.qp {
+            Service::Connected(qp) => qp.query(),
+            Service::Datagram(qp) => qp.query(),
+        };
         attr.cap = self.cap;
         // There is one port, whether it was named yet or not.
         attr.port_num = PORT;
@@ -333,16 +394,25 @@ impl Qp {
 
     /// User space has posted something.
     pub(super) fn doorbell(&self) {
-        self.qp.doorbell();
+        match &self.qp {
+            Service::Connected(qp) => qp.doorbell(),
+            Service::Datagram(qp) => qp.doorbell(),
+        }
     }
 
     /// Takes a send work request of a user in the kernel. Any context.
     ///
     /// Errors: `EOPNOTSUPP` if the queue is user space's, else as for [`Poster::send`].
     pub(super) fn post_send(&self, request: &SendRequest<'_, Device>) -> Result {
-        match &self.queues {
-            Queues::Kernel { sq, .. } => sq.send(request),
-            Queues::User { .. } => Err(EOPNOTSUPP),
+        let Queues::Kernel { sq, .. } = &self.queues else {
+            return Err(EOPNOTSUPP);
+        };
+        match &self.qp {
+            Service::Connected(_) => sq.send(request),
+            Service::Datagram(_) => {
+                let to = request.datagram()?;
+                sq.send_to(request, &to.ah.destination(), to.qpn, to.q_key)
+            }
         }
     }
 
@@ -365,12 +435,18 @@ impl Qp {
         // Both are shown, whatever the first one says.
         let told = [sq.publish(), rq.as_ref().is_some_and(|rq| rq.publish())];
         if told.contains(&true) {
-            self.qp.kick();
+            match &self.qp {
+                Service::Connected(qp) => qp.kick(),
+                Service::Datagram(qp) => qp.kick(),
+            }
         }
     }
 
     /// Ends the use of the queue pair.
     pub(super) fn destroy(&self) {
-        self.qp.destroy();
+        match &self.qp {
+            Service::Connected(qp) => qp.destroy(),
+            Service::Datagram(qp) => qp.destroy(),
+        }
     }
 }

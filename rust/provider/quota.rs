@@ -17,6 +17,7 @@ use kernel::{
 /// A kind of object whose number is limited.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
+    Ah,
     Cq,
     Qp,
     Mr,
@@ -27,6 +28,7 @@ pub(super) enum Kind {
 /// Numbers of objects that exist.
 #[derive(Default)]
 pub(super) struct Quotas {
+    ah: Count,
     cq: Count,
     qp: Count,
     mr: Count,
@@ -45,6 +47,7 @@ impl Default for Count {
 impl Quotas {
     fn of(&self, kind: Kind) -> (&Atomic<u32>, u32) {
         match kind {
+            Kind::Ah => (&self.ah.0, limits::MAX_AH),
             Kind::Cq => (&self.cq.0, limits::MAX_CQ),
             Kind::Qp => (&self.qp.0, limits::MAX_QP),
             Kind::Mr => (&self.mr.0, limits::MAX_MR),

@@ -41,6 +41,7 @@ pub struct DeviceAttr {
     pub max_mr: u32,
     pub max_mw: u32,
     pub max_pd: u32,
+    pub max_ah: u32,
     pub max_qp_rd_atom: u32,
     pub max_res_rd_atom: u32,
     pub max_qp_init_rd_atom: u32,
@@ -77,6 +78,7 @@ impl DeviceAttr {
         attr.max_mr = self.max_mr;
         attr.max_mw = self.max_mw;
         attr.max_pd = self.max_pd;
+        attr.max_ah = self.max_ah;
         attr.max_qp_rd_atom = self.max_qp_rd_atom;
         attr.max_res_rd_atom = self.max_res_rd_atom;
         attr.max_qp_init_rd_atom = self.max_qp_init_rd_atom;
@@ -194,6 +196,7 @@ impl PortAttr {
         attr.gid_tbl_len = c_int::from(self.gid_tbl_len);
         attr.pkey_tbl_len = self.pkey_tbl_len;
         attr.set_ip_gids(1);
+        attr.port_cap_flags = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
         attr.max_msg_sz = self.max_msg_sz;
         attr.max_vl_num = self.max_vl_num;
         attr.active_width = self.active_width;

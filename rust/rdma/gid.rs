@@ -18,6 +18,26 @@ impl Gid {
     }
 }
 
+impl Gid {
+    /// Returns whether this is the address of a multicast group.
+    pub fn is_multicast(self) -> bool {
+        const IPV6_MULTICAST: u8 = 0xff;
+
+        match self.to_ipv4() {
+            Some([first, ..]) => first & 0xf0 == 0xe0,
+            None => self.0[0] == IPV6_MULTICAST,
+        }
+    }
+
+    /// Returns whether this can be the address of a port.
+    pub fn is_unicast(self) -> bool {
+        match self.to_ipv4() {
+            Some([first, ..]) => first != 0 && first < 224,
+            None => self.0 != [0; 16] && !self.is_multicast(),
+        }
+    }
+}
+
 impl fmt::Display for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, pair) in self.0.chunks(2).enumerate() {

@@ -34,6 +34,7 @@ pub use self::{
         UnregisteredDevice, //
     },
     object::{
+        Ah,
         Cq,
         Mr,
         Mw,

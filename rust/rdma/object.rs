@@ -59,6 +59,9 @@ pub type Mr<T> = Object<bindings::ib_mr, <T as Operations>::Mr>;
 /// A memory window.
 pub type Mw<T> = Object<bindings::ib_mw, <T as Operations>::Mw>;
 
+/// An address handle.
+pub type Ah<T> = Object<bindings::ib_ah, <T as Operations>::Ah>;
+
 impl<R, D> Object<R, D> {
     /// Size to allocate for ib_core's `size_…`.
     pub(super) const SIZE: usize = {

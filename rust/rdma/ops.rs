@@ -8,6 +8,7 @@ mod srq;
 use core::marker::PhantomData;
 
 use kernel::{
+    alloc::Flags,
     error::from_result,
     prelude::*,
     ModuleMetadata, //
@@ -27,8 +28,10 @@ use super::{
         QpEvents,
         SrqEvents, //
     },
+    gid::GidEntry,
     mmap,
     object::{
+        Ah,
         Cq,
         Mappable,
         Mr,
@@ -45,6 +48,7 @@ use super::{
         SendRequest, //
     },
     qp::{
+        AddressVector,
         AttrMask,
         QpAttr,
         QpCap,
@@ -169,6 +173,8 @@ pub trait Operations: Sized + Send + Sync + 'static {
     type UserContext: Send + Sync;
     /// The driver's part of a protection domain.
     type Pd: Send + Sync;
+    /// The driver's part of an address handle.
+    type Ah: Send + Sync;
     /// The driver's part of a completion queue.
     type Cq: Send + Sync;
     /// The driver's part of a queue pair.
@@ -215,6 +221,30 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// Makes a protection domain, for a user in the kernel if there is no `udata`.
     fn alloc_pd(dev: &Device<Self>, udata: Option<UserData<'_, Self>>) -> Result<Self::Pd>;
+
+    /// Makes an address handle, for a user in the kernel if there is no `udata`.
+    ///
+    /// Called in a context in which memory can be allocated with `flags`. The handle may be dropped
+    /// in any context if a user in the kernel has it.
+    fn create_ah(
+        dev: &Device<Self>,
+        pd: &Pd<Self>,
+        address: &AddressVector,
+        flags: Flags,
+        udata: Option<UserData<'_, Self>>,
+    ) -> Result<Self::Ah>;
+
+    /// Changes where an address handle leads.
+    fn modify_ah(ah: &Ah<Self>, address: &AddressVector) -> Result;
+
+    /// Returns where an address handle leads.
+    fn query_ah(ah: &Ah<Self>) -> AddressVector;
+
+    /// The port has another GID.
+    fn add_gid(dev: &Device<Self>, entry: GidEntry) -> Result;
+
+    /// The port has the GID of an index no more.
+    fn remove_gid(dev: &Device<Self>, index: u16);
 
     /// Makes a completion queue, for a user in the kernel if there is no `udata`; returns how many
     /// completions it has room for, too.
@@ -393,6 +423,16 @@ impl<T: Operations> VTable<T> {
         dealloc_pd: Some(Self::dealloc_pd),
         size_ib_pd: Pd::<T>::SIZE,
 
+        create_ah: Some(Self::create_ah),
+        create_user_ah: Some(Self::create_ah),
+        modify_ah: Some(Self::modify_ah),
+        query_ah: Some(Self::query_ah),
+        destroy_ah: Some(Self::destroy_ah),
+        size_ib_ah: Ah::<T>::SIZE,
+
+        add_gid: Some(Self::add_gid),
+        del_gid: Some(Self::del_gid),
+
         create_cq: Some(Self::create_cq),
         create_user_cq: Some(Self::create_cq),
         destroy_cq: Some(Self::destroy_cq),
@@ -535,8 +575,9 @@ impl<T: Operations> VTable<T> {
             let attr = T::query_port(dev)?;
             // SAFETY: ib_core passes a structure of its own.
             let immutable = unsafe { &mut *immutable };
-            // There is no GSI queue pair, so no management datagrams and no connection manager.
-            immutable.core_cap_flags = bindings::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+            // Management datagrams, and with them the connection manager, as RoCE v2 has them.
+            immutable.core_cap_flags = bindings::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+            immutable.max_mad_size = bindings::IB_MGMT_MAD_SIZE;
             immutable.pkey_tbl_len = c_int::from(attr.pkey_tbl_len);
             immutable.gid_tbl_len = c_int::from(attr.gid_tbl_len);
             Ok(0)
@@ -713,6 +754,106 @@ impl<T: Operations> VTable<T> {
             unsafe { Pd::<T>::deinit(pd) };
             Ok(0)
         })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a new handle of `size_ib_ah` bytes and attributes whose GID is
+    /// resolved; `udata` is null for users in the kernel.
+    unsafe extern "C" fn create_ah(
+        ah: *mut bindings::ib_ah,
+        init: *mut bindings::rdma_ah_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let udata = unsafe { UserData::from_raw(udata) };
+            // SAFETY: ib_core sets device and domain before.
+            let (dev, pd) = unsafe {
+                (
+                    Device::<T>::from_raw((*ah).device),
+                    Pd::<T>::from_raw((*ah).pd),
+                )
+            };
+            // SAFETY: By the requirements of this function.
+            let (address, flags) =
+                unsafe { (AddressVector::from_raw(&*(*init).ah_attr), (*init).flags) };
+            let sleepable = flags & bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE != 0;
+            let flags = if sleepable { GFP_KERNEL } else { GFP_ATOMIC };
+            let data = T::create_ah(dev, pd, &address, flags, udata)?;
+            // SAFETY: By the requirements of this function.
+            unsafe { Ah::<T>::init(ah, data) };
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live handle of `T` and attributes whose GID is resolved.
+    unsafe extern "C" fn modify_ah(
+        ah: *mut bindings::ib_ah,
+        attr: *mut bindings::rdma_ah_attr,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let (this, address) =
+                unsafe { (Ah::<T>::from_raw(ah), AddressVector::from_raw(&*attr)) };
+            T::modify_ah(this, &address).map(|()| 0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live handle of `T` and a place for the attributes.
+    unsafe extern "C" fn query_ah(
+        ah: *mut bindings::ib_ah,
+        attr: *mut bindings::rdma_ah_attr,
+    ) -> c_int {
+        // SAFETY: By the requirements of this function.
+        let (this, attr) = unsafe { (Ah::<T>::from_raw(ah), &mut *attr) };
+        T::query_ah(this).fill(attr);
+        0
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a handle that nobody uses any more.
+    unsafe extern "C" fn destroy_ah(ah: *mut bindings::ib_ah, _flags: u32) -> c_int {
+        // SAFETY: By the requirements of this function.
+        unsafe { Ah::<T>::deinit(ah) };
+        0
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with an entry of a port of a live device of `T`.
+    unsafe extern "C" fn add_gid(
+        attr: *const bindings::ib_gid_attr,
+        _context: *mut *mut c_void,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let (dev, entry) = unsafe {
+                (
+                    Device::<T>::from_raw((*attr).device),
+                    GidEntry::from_raw(attr),
+                )
+            };
+            T::add_gid(dev, entry).map(|()| 0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with an entry that `add_gid` was called with.
+    unsafe extern "C" fn del_gid(
+        attr: *const bindings::ib_gid_attr,
+        _context: *mut *mut c_void,
+    ) -> c_int {
+        // SAFETY: By the requirements of this function.
+        let (dev, index) = unsafe { (Device::<T>::from_raw((*attr).device), (*attr).index) };
+        T::remove_gid(dev, index);
+        0
     }
 
     /// # Safety
@@ -945,13 +1086,15 @@ impl<T: Operations> VTable<T> {
             if wr.is_null() {
                 return T::doorbell(dev, this).map(|()| 0);
             }
+            // SAFETY: By the requirements of this function; the member does not change.
+            let is_datagram = matches!(unsafe { (*qp).qp_type }.into(), QpType::Ud | QpType::Gsi);
             let mut next = wr;
             let mut result = Ok(0);
             // SAFETY: By the requirements of this function the list ends with null.
             while let Some(wr) = unsafe { next.as_ref() } {
                 // SAFETY: The request belongs to a user in the kernel, who makes what its opcode
                 // and the queue pair call for, or the driver refuses it without a look.
-                let request = unsafe { SendRequest::from_raw(wr) };
+                let request = unsafe { SendRequest::from_raw(wr, is_datagram) };
                 if let Err(e) = T::post_send(dev, this, &request) {
                     // SAFETY: By the requirements of this function.
                     unsafe { *bad_wr = wr };

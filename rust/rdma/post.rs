@@ -6,7 +6,10 @@ use core::marker::PhantomData;
 
 use kernel::prelude::*;
 
-use super::ops::Operations;
+use super::{
+    object::Ah,
+    ops::Operations, //
+};
 
 /// An element of a scatter/gather list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +89,14 @@ pub struct Atomic {
     pub swap: u64,
 }
 
+/// Where a datagram goes.
+#[expect(missing_docs)]
+pub struct Datagram<'a, T: Operations> {
+    pub ah: &'a Ah<T>,
+    pub qpn: u32,
+    pub q_key: u32,
+}
+
 /// A send work request of a user in the kernel.
 ///
 /// # Invariants
@@ -94,6 +105,8 @@ pub struct Atomic {
 /// the type of the queue pair call for. Its lists and what they name belong to the request.
 pub struct SendRequest<'a, T: Operations> {
     raw: &'a bindings::ib_send_wr,
+    /// Of a datagram queue pair.
+    is_datagram: bool,
     _driver: PhantomData<T>,
 }
 
@@ -103,10 +116,11 @@ impl<'a, T: Operations> SendRequest<'a, T> {
     /// # Safety
     ///
     /// As the type invariants say, for a queue pair of `T`, during `'a`.
-    pub(super) unsafe fn from_raw(raw: &'a bindings::ib_send_wr) -> Self {
+    pub(super) unsafe fn from_raw(raw: &'a bindings::ib_send_wr, is_datagram: bool) -> Self {
         // INVARIANT: By the requirements of this function.
         Self {
             raw,
+            is_datagram,
             _driver: PhantomData,
         }
     }
@@ -127,8 +141,17 @@ impl<'a, T: Operations> SendRequest<'a, T> {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for operations that are not known here.
+    /// `EOPNOTSUPP` for operations that are not known here, `EINVAL` for those that a datagram
+    /// queue pair does not have.
     pub fn op(&self) -> Result<SendOp> {
+        if self.is_datagram
+            && !matches!(
+                self.raw.opcode,
+                bindings::ib_wr_opcode_IB_WR_SEND | bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM
+            )
+        {
+            return Err(EINVAL);
+        }
         // SAFETY: Either member of the union is a number of 32 bits.
         let extra = unsafe { self.raw.ex.invalidate_rkey };
         Ok(match self.raw.opcode {
@@ -177,6 +200,29 @@ impl<'a, T: Operations> SendRequest<'a, T> {
                 swap: wr.swap,
             },
         )
+    }
+
+    /// Returns where a request of a datagram queue pair goes.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the queue pair is another one, or the request has no address handle.
+    pub fn datagram(&self) -> Result<Datagram<'a, T>> {
+        if !self.is_datagram {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the type invariant.
+        let wr = unsafe { &*core::ptr::from_ref(self.raw).cast::<bindings::ib_ud_wr>() };
+        if wr.ah.is_null() {
+            return Err(EINVAL);
+        }
+        Ok(Datagram {
+            // SAFETY: By the type invariant the handle belongs to the request, and to a device of
+            // the driver.
+            ah: unsafe { Ah::<T>::from_raw(wr.ah) },
+            qpn: wr.remote_qpn,
+            q_key: wr.remote_qkey,
+        })
     }
 
     /// Returns the scatter/gather list.

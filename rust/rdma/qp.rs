@@ -69,6 +69,8 @@ attr_mask! {
     PKEY_INDEX = ib_qp_attr_mask_IB_QP_PKEY_INDEX,
     /// [`QpAttr::port_num`].
     PORT = ib_qp_attr_mask_IB_QP_PORT,
+    /// [`QpAttr::qkey`].
+    QKEY = ib_qp_attr_mask_IB_QP_QKEY,
     /// [`QpAttr::address`].
     ADDRESS = ib_qp_attr_mask_IB_QP_AV,
     /// [`QpAttr::path_mtu`].
@@ -153,6 +155,8 @@ pub enum QpType {
     Uc,
     /// Unreliable datagram.
     Ud,
+    /// Unreliable datagram for general services, number 1 of a port.
+    Gsi,
     /// Any other.
     Other(u32),
 }
@@ -163,6 +167,7 @@ impl From<u32> for QpType {
             bindings::ib_qp_type_IB_QPT_RC => Self::Rc,
             bindings::ib_qp_type_IB_QPT_UC => Self::Uc,
             bindings::ib_qp_type_IB_QPT_UD => Self::Ud,
+            bindings::ib_qp_type_IB_QPT_GSI => Self::Gsi,
             other => Self::Other(other),
         }
     }
@@ -174,6 +179,7 @@ impl QpType {
             Self::Rc => bindings::ib_qp_type_IB_QPT_RC,
             Self::Uc => bindings::ib_qp_type_IB_QPT_UC,
             Self::Ud => bindings::ib_qp_type_IB_QPT_UD,
+            Self::Gsi => bindings::ib_qp_type_IB_QPT_GSI,
             Self::Other(other) => other,
         }
     }
@@ -237,6 +243,54 @@ pub struct AddressVector {
     pub has_grh: bool,
 }
 
+impl AddressVector {
+    /// Reads the C structure.
+    ///
+    /// # Safety
+    ///
+    /// ib_core must have resolved the GID, and hold a reference to its entry.
+    pub(super) unsafe fn from_raw(ah: &bindings::rdma_ah_attr) -> Self {
+        // CAST: The flag is less than 256.
+        let has_grh = ah.ah_flags & bindings::ib_ah_flags_IB_AH_GRH as u8 != 0;
+        let sgid = if has_grh && !ah.grh.sgid_attr.is_null() {
+            // SAFETY: By the requirements of this function.
+            unsafe { GidEntry::from_raw(ah.grh.sgid_attr) }
+        } else {
+            GidEntry::default()
+        };
+        Self {
+            sgid,
+            dgid: (&ah.grh.dgid).into(),
+            flow_label: ah.grh.flow_label,
+            hop_limit: ah.grh.hop_limit,
+            traffic_class: ah.grh.traffic_class,
+            sl: ah.sl,
+            static_rate: ah.static_rate,
+            port_num: ah.port_num,
+            has_grh,
+        }
+    }
+
+    /// Fills the C structure for a query.
+    pub(super) fn fill(&self, ah: &mut bindings::rdma_ah_attr) {
+        ah.type_ = bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
+        // CAST: The flag is less than 256, and a GID table of RoCE has at most 255 entries.
+        ah.ah_flags = if self.has_grh {
+            bindings::ib_ah_flags_IB_AH_GRH as u8
+        } else {
+            0
+        };
+        ah.grh.sgid_index = self.sgid.index as u8;
+        ah.grh.dgid = self.dgid.into();
+        ah.grh.flow_label = self.flow_label;
+        ah.grh.hop_limit = self.hop_limit;
+        ah.grh.traffic_class = self.traffic_class;
+        ah.sl = self.sl;
+        ah.static_rate = self.static_rate;
+        ah.port_num = self.port_num;
+    }
+}
+
 /// Attributes of a queue pair that can be modified and queried.
 ///
 /// The members have the meanings of those of `struct ib_qp_attr`.
@@ -249,6 +303,7 @@ pub struct QpAttr {
     pub rq_psn: u32,
     pub sq_psn: u32,
     pub dest_qp_num: u32,
+    pub qkey: u32,
     /// Of the values of `enum ib_access_flags`.
     pub access_flags: u32,
     pub cap: QpCap,
@@ -285,32 +340,15 @@ impl QpAttr {
             this.path_mtu = attr.path_mtu.try_into()?;
         }
         if mask.contains(AttrMask::ADDRESS) {
-            let ah = &attr.ah_attr;
-            // CAST: The flag is less than 256.
-            let has_grh = ah.ah_flags & bindings::ib_ah_flags_IB_AH_GRH as u8 != 0;
-            let sgid = if has_grh && !ah.grh.sgid_attr.is_null() {
-                // SAFETY: ib_core holds a reference to the attribute during the modification.
-                unsafe { GidEntry::from_raw(ah.grh.sgid_attr) }
-            } else {
-                GidEntry::default()
-            };
-            this.address = AddressVector {
-                sgid,
-                dgid: (&ah.grh.dgid).into(),
-                flow_label: ah.grh.flow_label,
-                hop_limit: ah.grh.hop_limit,
-                traffic_class: ah.grh.traffic_class,
-                sl: ah.sl,
-                static_rate: ah.static_rate,
-                port_num: ah.port_num,
-                has_grh,
-            };
+            // SAFETY: By the requirements of this function.
+            this.address = unsafe { AddressVector::from_raw(&attr.ah_attr) };
         }
         // CAST: A bit mask that C happens to keep in a signed number.
         this.access_flags = attr.qp_access_flags as u32;
         this.rq_psn = attr.rq_psn;
         this.sq_psn = attr.sq_psn;
         this.dest_qp_num = attr.dest_qp_num;
+        this.qkey = attr.qkey;
         this.cap = (&attr.cap).into();
         this.pkey_index = attr.pkey_index;
         this.sqd_async_notify = attr.en_sqd_async_notify != 0;
@@ -334,26 +372,11 @@ impl QpAttr {
         attr.rq_psn = self.rq_psn;
         attr.sq_psn = self.sq_psn;
         attr.dest_qp_num = self.dest_qp_num;
+        attr.qkey = self.qkey;
         // CAST: As in `from_raw`.
         attr.qp_access_flags = self.access_flags as c_int;
         self.cap.fill(&mut attr.cap);
-        let ah = &mut attr.ah_attr;
-        let address = &self.address;
-        ah.type_ = bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
-        // CAST: The flag is less than 256, and a GID table of RoCE has at most 255 entries.
-        ah.ah_flags = if address.has_grh {
-            bindings::ib_ah_flags_IB_AH_GRH as u8
-        } else {
-            0
-        };
-        ah.grh.sgid_index = address.sgid.index as u8;
-        ah.grh.dgid = address.dgid.into();
-        ah.grh.flow_label = address.flow_label;
-        ah.grh.hop_limit = address.hop_limit;
-        ah.grh.traffic_class = address.traffic_class;
-        ah.sl = address.sl;
-        ah.static_rate = address.static_rate;
-        ah.port_num = address.port_num;
+        self.address.fill(&mut attr.ah_attr);
         attr.pkey_index = self.pkey_index;
         attr.en_sqd_async_notify = self.sqd_async_notify.into();
         attr.sq_draining = self.sq_draining.into();

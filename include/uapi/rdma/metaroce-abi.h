@@ -89,13 +89,14 @@ struct metaroce_send_wqe {
 	__u16 num_sge;
 	__u32 inline_len;
 	__u32 imm_data;		/* be32 immediate; rkey to invalidate, new rkey (host order) */
-	__u32 rkey;		/* of remote memory; bind: the window's so far */
+	__u32 rkey;		/* of remote memory; bind: the window's so far; UD: Q_Key */
 	__aligned_u64 remote_addr;	/* bind: where in the region */
 	__aligned_u64 compare_add;	/* bind: length */
 	__aligned_u64 swap;
 	__u32 bind_lkey;	/* bind: of the region; 0 with length 0 */
 	__u32 bind_access;	/* bind: enum ib_uverbs_access_flags */
-	__u32 reserved[2];
+	__u32 ah;		/* UD: metaroce_create_ah_resp.ah */
+	__u32 remote_qpn;	/* UD */
 };
 
 #define METAROCE_SEND_WQE_SIZE	64
@@ -117,6 +118,7 @@ enum metaroce_wc_flags {
 	METAROCE_WC_GRH = 1 << 0,
 	METAROCE_WC_WITH_IMM = 1 << 1,
 	METAROCE_WC_WITH_INV = 1 << 2,
+	METAROCE_WC_WITH_NETWORK_HDR_TYPE = 1 << 6,
 };
 
 /*
@@ -134,7 +136,8 @@ struct metaroce_cqe {
 	__u32 src_qp;
 	__u32 vendor_err;
 	__aligned_u64 timestamp;	/* CLOCK_MONOTONIC, nanoseconds */
-	__u32 reserved[4];
+	__u32 network_hdr_type;	/* UD receive: enum rdma_network_type */
+	__u32 reserved[3];
 };
 
 #define METAROCE_CQE_SIZE	64
@@ -193,6 +196,11 @@ struct metaroce_modify_srq_resp {
 	__aligned_u64 mmap_size;
 	__u32 entries;
 	__u32 stride;
+};
+
+struct metaroce_create_ah_resp {
+	__u32 ah;		/* number for metaroce_send_wqe.ah */
+	__u32 reserved;
 };
 
 struct metaroce_create_qp_req {

@@ -74,6 +74,14 @@ pub(crate) struct ModifySrq {
     pub(crate) drv: c::metaroce_modify_srq_req,
 }
 
+/// Address handle as the kernel answers its creation.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct CreateAhResp {
+    pub(crate) core: c::ib_uverbs_create_ah_resp,
+    pub(crate) drv: c::metaroce_create_ah_resp,
+}
+
 /// Creation of a queue pair.
 #[repr(C)]
 #[derive(Default)]
@@ -166,6 +174,7 @@ const _: () = {
 
 // The driver's part follows the core's without a gap, where the kernel looks for it.
 const _: () = {
+    assert!(offset_of!(CreateAhResp, drv) == size_of::<c::ib_uverbs_create_ah_resp>());
     assert!(offset_of!(CreateCqResp, drv) == size_of::<c::ib_uverbs_create_cq_resp>());
     assert!(offset_of!(CreateSrqResp, drv) == size_of::<c::ib_uverbs_create_srq_resp>());
     assert!(offset_of!(ModifySrq, drv) == size_of::<c::ibv_modify_srq>());

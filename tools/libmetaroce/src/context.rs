@@ -5,7 +5,7 @@
 use crate::abi::{GetContext, GetContextResp};
 use crate::bindings as c;
 use crate::errno::Errno;
-use crate::{cq, mr, mw, pd, qp, srq};
+use crate::{ah, cq, mr, mw, pd, qp, srq};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr;
@@ -26,12 +26,14 @@ static OPS: c::verbs_context_ops = {
     ops.alloc_mw = Some(mw::alloc_mw);
     ops.alloc_pd = Some(pd::alloc_pd);
     ops.bind_mw = Some(mw::bind_mw);
+    ops.create_ah = Some(ah::create_ah);
     ops.create_cq = Some(cq::create_cq);
     ops.create_qp = Some(qp::create_qp);
     ops.create_srq = Some(srq::create_srq);
     ops.dealloc_mw = Some(mw::dealloc_mw);
     ops.dealloc_pd = Some(pd::dealloc_pd);
     ops.dereg_mr = Some(mr::dereg_mr);
+    ops.destroy_ah = Some(ah::destroy_ah);
     ops.destroy_cq = Some(cq::destroy_cq);
     ops.destroy_qp = Some(qp::destroy_qp);
     ops.destroy_srq = Some(srq::destroy_srq);

@@ -11,7 +11,7 @@
 //! * [`bindings`]: generated from rdma-core's and the module's headers.
 //! * [`abi`], [`errno`], [`object`], [`mapping`]: what wraps the bindings.
 //! * [`send`], [`recv`], [`completion`]: the queues, with their slots' encoding.
-//! * [`cq`], [`qp`], [`pd`], [`mr`], [`mw`], [`srq`], [`context`]: the verbs, one object a file.
+//! * [`cq`], [`qp`], [`pd`], [`mr`], [`mw`], [`srq`], [`ah`], [`context`]: the verbs, one object a file.
 //! * [`driver`]: registration with libibverbs.
 //!
 //! # Panics
@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 
 mod abi;
+mod ah;
 mod bindings;
 mod completion;
 mod context;

@@ -125,14 +125,15 @@ unsafe fn create(pd: *mut c::ibv_pd, attr: *mut c::ibv_qp_init_attr) -> Result<B
     })?;
 
     // SAFETY: The caller's; libibverbs has put the limits that the kernel granted into `cap`.
-    let (fd, cap, signal_all) = unsafe {
+    let (fd, cap, signal_all, is_datagram) = unsafe {
         (
             (*(*pd).context).cmd_fd,
             (*attr).cap,
             (*attr).sq_sig_all != 0,
+            (*attr).qp_type == c::IBV_QPT_UD,
         )
     };
-    if let Err(error) = map_queues(&mut qp, fd, &cap, signal_all, &resp.drv) {
+    if let Err(error) = map_queues(&mut qp, fd, &cap, signal_all, is_datagram, &resp.drv) {
         // SAFETY: Created above, and nobody else knows it.
         unsafe { c::ibv_cmd_destroy_qp(qp.ibqp()) };
         return Err(error);
@@ -146,12 +147,14 @@ fn map_queues(
     fd: c_int,
     cap: &c::ibv_qp_cap,
     signal_all: bool,
+    is_datagram: bool,
     drv: &c::metaroce_create_qp_resp,
 ) -> Result<(), Errno> {
     let limits = SendLimits {
         max_sge: cap.max_send_sge,
         max_inline: cap.max_inline_data,
         signal_all,
+        is_datagram,
     };
     let (ring, geometry) = map_ring(
         fd,

@@ -3,9 +3,11 @@
 //! The send queue's ring, and how a work request becomes a slot of it.
 
 use crate::abi::{slice_bytes, Plain, SendWqe};
+use crate::ah::Ah;
 use crate::bindings as c;
 use crate::errno::Errno;
 use crate::mapping::Mapping;
+use crate::object::Object;
 use core::ffi::c_int;
 use core::slice;
 use ring::{Geometry, Producer, Slot};
@@ -17,6 +19,8 @@ pub(crate) struct SendLimits {
     pub(crate) max_inline: u32,
     /// Every work request completes visibly, whatever its flags say.
     pub(crate) signal_all: bool,
+    /// Each work request names an address handle, and the queue pair that it goes to.
+    pub(crate) is_datagram: bool,
 }
 
 /// User space's side of a send queue.
@@ -47,6 +51,10 @@ impl SendQueue {
     pub(crate) unsafe fn post(&mut self, wr: &c::ibv_send_wr) -> Result<(), Errno> {
         // SAFETY: By this function's contract.
         let mut wqe = unsafe { header(wr) }?;
+        if self.limits.is_datagram {
+            // SAFETY: By this function's contract.
+            unsafe { address(wr, &mut wqe) }?;
+        }
         // SAFETY: By this function's contract.
         let sges = unsafe { scatter_list(wr.sg_list, wr.num_sge, self.limits.max_sge) }?;
         if self.limits.signal_all {
@@ -206,6 +214,27 @@ unsafe fn header(wr: &c::ibv_send_wr) -> Result<SendWqe, Errno> {
 
     wqe.flags = flags(wr.send_flags, wr.opcode)?;
     Ok(wqe)
+}
+
+/// Adds to the header of a slot where a datagram goes.
+///
+/// # Safety
+///
+/// The address handle that `wr` names, if any, is live and of this provider.
+unsafe fn address(wr: &c::ibv_send_wr, wqe: &mut SendWqe) -> Result<(), Errno> {
+    if !matches!(wr.opcode, c::IBV_WR_SEND | c::IBV_WR_SEND_WITH_IMM) {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: On a datagram queue pair the application has filled in this member.
+    let ud = unsafe { wr.wr.ud };
+    if ud.ah.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: Not null, and by this function's contract.
+    wqe.ah = unsafe { Ah::from_verbs(ud.ah) }.number();
+    wqe.remote_qpn = ud.remote_qpn;
+    wqe.rkey = ud.remote_qkey;
+    Ok(())
 }
 
 /// Translates the flags of a work request.

@@ -36,6 +36,7 @@ fn send_queue(entries: u32, signal_all: bool) -> (SendQueue, Mapping, Consumer) 
         max_sge: 4,
         max_inline: 64,
         signal_all,
+        is_datagram: false,
     };
     (
         SendQueue::new(user, geometry, limits),

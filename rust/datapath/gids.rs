@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The GIDs of an endpoint: to whom a datagram is addressed.
+
+use crate::{
+    rdma::gid::GidEntry,
+    sync::lock_bh::{
+        new_spinlock_bh,
+        SpinLockBh, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
+    },
+};
+use proto::wire::Gid;
+
+/// The GIDs of an endpoint, as ib_core tells them, and who answers for them.
+#[pin_data]
+pub(crate) struct Gids {
+    #[pin]
+    list: SpinLockBh<KVec<GidEntry>>,
+    /// The key of the general services queue pair in the host's table; 0 if there is none.
+    gsi: Atomic<u32>,
+}
+
+impl Gids {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- new_spinlock_bh!(KVec::new()),
+            gsi: Atomic::new(0),
+        })
+    }
+
+    /// Adds a GID, in place of another one of the same index. Process context, one caller at a
+    /// time.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(super) fn add(&self, entry: GidEntry) -> Result {
+        // No allocation under the lock: a longer list takes the place of the present one.
+        let n = self.list.lock().len();
+        let mut list = KVec::with_capacity(n + 1, GFP_KERNEL)?;
+        let mut present = self.list.lock();
+        for e in present.iter().filter(|e| e.index != entry.index) {
+            list.push_within_capacity(*e).map_err(|_| ENOMEM)?;
+        }
+        list.push_within_capacity(entry).map_err(|_| ENOMEM)?;
+        core::mem::swap(&mut *present, &mut list);
+        drop(present);
+        Ok(())
+    }
+
+    /// Removes the GID of an index.
+    pub(super) fn remove(&self, index: u16) {
+        self.list.lock().retain(|e| e.index != index);
+    }
+
+    /// Returns whether the GID is one of the endpoint's.
+    pub(super) fn contains(&self, gid: &Gid) -> bool {
+        self.list.lock().iter().any(|e| e.gid.0 == gid.0)
+    }
+
+    /// Makes the queue pair of this key the one for general services; false if there is one.
+    pub(super) fn set_gsi(&self, key: u32) -> bool {
+        self.gsi.cmpxchg(0, key, Full).is_ok()
+    }
+
+    /// The queue pair of this key is gone.
+    pub(super) fn clear_gsi(&self, key: u32) {
+        let _ = self.gsi.cmpxchg(key, 0, Full);
+    }
+
+    /// Returns the key of the queue pair for general services, or 0.
+    pub(super) fn gsi(&self) -> u32 {
+        self.gsi.load(Relaxed)
+    }
+}

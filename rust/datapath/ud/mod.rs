@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable datagram queue pairs: state, and the way into the error states.
+//!
+//! There is no connection, no window and no acknowledgement: a send goes out when it is posted and
+//! is complete with that. Sending is in [`send`], receiving in [`recv`].
+
+mod grh;
+mod recv;
+mod route;
+mod send;
+
+use super::{
+    cq::{
+        Completion,
+        Cq, //
+    },
+    endpoint::Endpoint,
+    limits,
+    work_queue::WorkQueue,
+    wqe::{
+        RecvWr,
+        SendWr, //
+    },
+};
+use crate::{
+    rdma::{
+        event::{
+            QpEvent,
+            QpEvents, //
+        },
+        mmap::SharedMem,
+        qp::{
+            AttrMask,
+            QpAttr,
+            QpState,
+            QpType, //
+        },
+    },
+    sync::{
+        lock_bh::{
+            new_spinlock_bh,
+            SpinLockBh,
+            SpinLockBhBackend, //
+        },
+        work,
+    },
+};
+use kernel::{
+    impl_has_work, new_work,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        lock::Guard,
+        Arc, //
+    },
+    workqueue::{
+        self,
+        Work,
+        WorkItem, //
+    },
+};
+use proto::stream::WcStatus;
+use route::CachedRoute;
+
+/// Number of the queue pair for general services, the same on every port.
+pub(super) const GSI_QPN: u32 = 1;
+
+/// The work items of a queue pair: looking at what was posted, at once and later.
+const KICK: u64 = 0;
+const RESUME: u64 = 1;
+
+/// What a queue pair is made of.
+pub(crate) struct UdInit {
+    /// Whether it is the one for general services, whose number all ports know.
+    pub(crate) is_gsi: bool,
+    /// Whether a user in the kernel posts, whose work requests end with where they go.
+    pub(crate) is_kernel: bool,
+    /// Number of the protection domain.
+    pub(crate) pd: u32,
+    pub(crate) send_cq: Arc<Cq>,
+    pub(crate) recv_cq: Arc<Cq>,
+    pub(crate) sq: (SharedMem, ring::Geometry),
+    /// [`None`] if nothing can be received.
+    pub(crate) rq: Option<(SharedMem, ring::Geometry)>,
+    /// Every send work request has a completion.
+    pub(crate) signal_all: bool,
+    pub(crate) events: QpEvents,
+}
+
+/// What the queue pair's lock guards.
+pub(crate) struct UdInner {
+    state: QpState,
+    attr: QpAttr,
+    sq: WorkQueue,
+    rq: Option<WorkQueue>,
+    /// How the last datagram went.
+    route: Option<CachedRoute>,
+}
+
+/// An unreliable datagram queue pair.
+#[pin_data]
+pub(crate) struct Ud {
+    /// Its key in the host's table, which is its number but for general services.
+    key: Atomic<u32>,
+    is_gsi: bool,
+    is_kernel: bool,
+    pd: u32,
+    signal_all: bool,
+    pub(super) endpoint: Arc<Endpoint>,
+    send_cq: Arc<Cq>,
+    recv_cq: Arc<Cq>,
+    pub(super) events: QpEvents,
+    #[pin]
+    inner: SpinLockBh<UdInner>,
+    #[pin]
+    kick: Work<Self, KICK>,
+    #[pin]
+    resume: Work<Self, RESUME>,
+}
+
+impl_has_work! {
+    impl HasWork<Self, KICK> for Ud { self.kick }
+    impl HasWork<Self, RESUME> for Ud { self.resume }
+}
+
+impl WorkItem<KICK> for Ud {
+    type Pointer = Arc<Self>;
+
+    /// Runs in softirq context.
+    fn run(this: Arc<Self>) {
+        this.doorbell();
+    }
+}
+
+impl WorkItem<RESUME> for Ud {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.doorbell();
+    }
+}
+
+/// The queue pair's lock, held.
+type Locked<'a> = Guard<'a, UdInner, SpinLockBhBackend>;
+
+impl Ud {
+    /// Makes a queue pair in the RESET state and gives it a number. Process context.
+    ///
+    /// Errors: `ENOMEM`; `EINVAL` if a ring has no room for its geometry; `EBUSY` if there is a
+    /// queue pair for general services.
+    pub(crate) fn new(endpoint: &Arc<Endpoint>, init: UdInit) -> Result<Arc<Self>> {
+        let (sq, sq_geometry) = init.sq;
+        let sq = WorkQueue::new(sq, sq_geometry)?;
+        // The first work request finds the kernel asleep.
+        let _ = sq.sleep();
+        let rq = match init.rq {
+            Some((ring, geometry)) => Some(WorkQueue::new(ring, geometry)?),
+            None => None,
+        };
+        let inner = UdInner {
+            state: QpState::Reset,
+            attr: QpAttr::default(),
+            sq,
+            rq,
+            route: None,
+        };
+        let qp = Arc::pin_init(
+            pin_init!(Self {
+                key: Atomic::new(0),
+                is_gsi: init.is_gsi,
+                is_kernel: init.is_kernel,
+                pd: init.pd,
+                signal_all: init.signal_all,
+                endpoint: endpoint.clone(),
+                send_cq: init.send_cq,
+                recv_cq: init.recv_cq,
+                events: init.events,
+                inner <- new_spinlock_bh!(inner),
+                kick <- new_work!("Ud::kick"),
+                resume <- new_work!("Ud::resume"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let uds = &endpoint.host().uds;
+        let key = uds.alloc(limits::UD_QPN_RANGE, qp.clone())?;
+        qp.key.store(key, Relaxed);
+        if qp.is_gsi && !endpoint.planes.gids.set_gsi(key) {
+            drop(uds.remove(key));
+            return Err(EBUSY);
+        }
+        Ok(qp)
+    }
+
+    /// Returns the queue pair's number, by which peers know it.
+    pub(crate) fn qpn(&self) -> u32 {
+        if self.is_gsi {
+            GSI_QPN
+        } else {
+            self.key()
+        }
+    }
+
+    /// Returns the number by which this host knows it, which completions have.
+    fn key(&self) -> u32 {
+        self.key.load(Relaxed)
+    }
+
+    /// Returns the state and the attributes, those that were never set being zero.
+    pub(crate) fn query(&self) -> QpAttr {
+        let inner = self.inner.lock();
+        let mut attr = inner.attr;
+        attr.state = inner.state;
+        attr.current_state = inner.state;
+        attr
+    }
+
+    /// Sets the attributes in `mask` and moves to the state among them. Process context.
+    ///
+    /// The caller has checked the values; the state is checked here, under the lock, as the queue
+    /// pair may go to an error state by itself at any time.
+    ///
+    /// Errors: `EINVAL` if the state does not allow the change.
+    pub(crate) fn modify(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result {
+        let service = if self.is_gsi { QpType::Gsi } else { QpType::Ud };
+        {
+            let mut inner = self.inner.lock();
+            let from = inner.state;
+            let to = if mask.contains(AttrMask::STATE) {
+                attr.state
+            } else {
+                from
+            };
+            let current = mask.contains(AttrMask::CURRENT_STATE) && attr.current_state != from;
+            if current || !service.may_modify(from, to, mask) {
+                return Err(EINVAL);
+            }
+            inner.apply(attr, mask);
+            self.enter(&mut inner, to);
+        }
+        // Work may have been posted before there was a state to carry it out.
+        self.doorbell();
+        Ok(())
+    }
+
+    /// Carries out the move to state `to`.
+    fn enter(&self, inner: &mut Locked<'_>, to: QpState) {
+        inner.state = to;
+        match to {
+            QpState::Reset => {
+                inner.sq.discard();
+                let _ = inner.sq.sleep();
+                if let Some(rq) = &mut inner.rq {
+                    rq.discard();
+                    rq.stay_awake();
+                }
+                inner.attr = QpAttr::default();
+                inner.route = None;
+            }
+            QpState::SendQueueDrain => {
+                // Nothing is ever under way.
+                if inner.attr.sqd_async_notify {
+                    self.events.report(QpEvent::SqDrained);
+                }
+            }
+            QpState::Error => self.flush(inner),
+            QpState::SendQueueError => self.flush_sends(inner),
+            QpState::Init | QpState::ReadyToReceive | QpState::ReadyToSend => {}
+        }
+    }
+
+    /// Moves to the error state for a reason that no completion tells.
+    fn fail_with(&self, inner: &mut Locked<'_>, event: QpEvent) {
+        if inner.state != QpState::Error {
+            inner.state = QpState::Error;
+            self.flush(inner);
+            self.events.report(event);
+        }
+    }
+
+    /// The device goes away.
+    pub(super) fn device_lost(&self) {
+        self.fail_with(&mut self.inner.lock(), QpEvent::Fatal);
+    }
+
+    /// Completes all that is posted to a queue pair in the error state.
+    fn flush(&self, inner: &mut Locked<'_>) {
+        self.flush_sends(inner);
+        let Some(rq) = &mut inner.rq else {
+            return;
+        };
+        rq.drain(|entry| {
+            let wr_id = entry.and_then(RecvWr::parse).map_or(0, |wr| wr.wr_id);
+            self.push_flushed(&self.recv_cq, wr_id);
+        });
+    }
+
+    /// Completes all sends that are posted to a queue pair in an error state.
+    fn flush_sends(&self, inner: &mut Locked<'_>) {
+        inner.sq.drain(|entry| {
+            self.push_flushed(&self.send_cq, entry.map_or(0, SendWr::wr_id_of));
+        });
+    }
+
+    fn push_flushed(&self, cq: &Cq, wr_id: u64) {
+        // An overrun queue has told so itself, and this queue pair is in an error state already.
+        let _ = cq.push(
+            &Completion {
+                wr_id,
+                status: WcStatus::Flushed.to_ib(),
+                qp_num: self.key(),
+                ..Completion::default()
+            },
+            false,
+        );
+    }
+
+    /// Has what a user in the kernel has posted looked at soon. Any context.
+    pub(crate) fn kick(self: &Arc<Self>) {
+        // If it is queued already, then it has yet to look.
+        let _ = workqueue::system_bh().enqueue::<_, KICK>(self.clone());
+    }
+
+    /// Something was posted. Process or softirq context.
+    pub(crate) fn doorbell(self: &Arc<Self>) {
+        let more = {
+            let mut inner = self.inner.lock();
+            match inner.state {
+                QpState::Error => {
+                    self.flush(&mut inner);
+                    false
+                }
+                QpState::SendQueueError => {
+                    self.flush_sends(&mut inner);
+                    false
+                }
+                QpState::ReadyToSend => self.send_posted(&mut inner),
+                // Work requests wait for the states in which they are carried out.
+                _ => false,
+            }
+        };
+        if more {
+            let _ = self.endpoint.queue.enqueue::<_, RESUME>(self.clone());
+        }
+    }
+
+    /// Takes the queue pair out of everything: no packet finds it any more on return. Process
+    /// context, may sleep.
+    pub(crate) fn destroy(self: &Arc<Self>) {
+        self.endpoint.planes.gids.clear_gsi(self.key());
+        drop(self.endpoint.host().uds.remove(self.key()));
+        // Nothing sends any more, so nothing queues the work again.
+        self.inner.lock().state = QpState::Reset;
+        work::cancel_sync::<_, KICK>(self);
+        work::cancel_sync::<_, RESUME>(self);
+    }
+}
+
+impl UdInner {
+    /// Keeps the attributes in `mask`.
+    fn apply(&mut self, new: &QpAttr, mask: AttrMask) {
+        let attr = &mut self.attr;
+        if mask.contains(AttrMask::SQD_ASYNC_NOTIFY) {
+            attr.sqd_async_notify = new.sqd_async_notify;
+        }
+        if mask.contains(AttrMask::PKEY_INDEX) {
+            attr.pkey_index = new.pkey_index;
+        }
+        if mask.contains(AttrMask::PORT) {
+            attr.port_num = new.port_num;
+        }
+        if mask.contains(AttrMask::QKEY) {
+            attr.qkey = new.qkey;
+        }
+        if mask.contains(AttrMask::SQ_PSN) {
+            attr.sq_psn = new.sq_psn;
+        }
+    }
+}

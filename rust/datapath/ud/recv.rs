@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receiving datagrams.
+
+use super::{
+    grh::{
+        Grh,
+        GRH_LEN, //
+    },
+    Locked,
+    Ud, //
+};
+use crate::{
+    datapath::{
+        counters::Drop,
+        cq::{
+            Completion,
+            WC_GRH,
+            WC_WITH_IMM,
+            WC_WITH_NETWORK_HDR_TYPE, //
+        },
+        limits::MAX_DATAGRAM,
+        mr::{
+            access,
+            AccessError, //
+        },
+        requester::Source,
+        wqe::{
+            RecvWr,
+            SgList, //
+        },
+    },
+    net::skbuff::{
+        Meta,
+        RxSkb, //
+    },
+    rdma::{
+        event::QpEvent,
+        qp::QpState, //
+    },
+};
+use proto::{
+    stream::WcStatus,
+    wire::DatagramHeader, //
+};
+
+/// `IB_WC_RECV`.
+const WC_RECV: u32 = 1 << 7;
+
+/// The key that general services have on every port (`IB_QP1_QKEY`).
+const GSI_QKEY: u32 = 0x8001_0000;
+
+/// `GRH_LEN` as lengths of messages are counted.
+const GRH: u32 = GRH_LEN as u32;
+
+impl Ud {
+    /// Takes a datagram, whose message is the `len` bytes at `off` of `skb`.
+    ///
+    /// Errors: why it is dropped, which nobody is told; the receive that it would have taken
+    /// stays.
+    pub(in crate::datapath) fn on_datagram(
+        &self,
+        header: &DatagramHeader,
+        meta: &Meta,
+        skb: &RxSkb,
+        (off, len): (usize, u32),
+    ) -> Result<(), Drop> {
+        let mut inner = self.inner.lock();
+        if !inner.receives() {
+            return Err(Drop::UnknownQueuePair);
+        }
+        let q_key = if self.is_gsi {
+            GSI_QKEY
+        } else {
+            inner.attr.qkey
+        };
+        if header.q_key != q_key {
+            return Err(Drop::QKey);
+        }
+        if len > MAX_DATAGRAM {
+            return Err(Drop::DatagramLength);
+        }
+        let index = self.next_receive(&mut inner)?;
+        let rq = inner.rq.as_ref().ok_or(Drop::NoReceive)?;
+        let wr = rq.entry(index).and_then(RecvWr::parse);
+        let wr_id = wr.map_or(0, |wr| wr.wr_id);
+        // CAST: At most `MAX_DATAGRAM`.
+        let grh = Grh::new(header, meta, len as u16);
+        let placed = match wr {
+            Some(wr) if wr.list.total() < u64::from(GRH + len) => {
+                return Err(Drop::DatagramLength);
+            }
+            Some(wr) => self
+                .place(wr.list, 0, &Source::Bytes(&grh.bytes))
+                .and_then(|()| self.place(wr.list, GRH, &Source::Packet(skb, off, len))),
+            None => Err(AccessError::Key),
+        };
+        let mut completion = Completion {
+            wr_id,
+            opcode: WC_RECV,
+            qp_num: self.key(),
+            ..Completion::default()
+        };
+        match placed {
+            Ok(()) => {
+                completion.status = WcStatus::Success.to_ib();
+                completion.byte_len = GRH + len;
+                completion.wc_flags = WC_GRH | WC_WITH_NETWORK_HDR_TYPE;
+                if let Some(imm) = header.imm {
+                    completion.wc_flags |= WC_WITH_IMM;
+                    completion.imm = imm.to_be();
+                }
+                completion.src_qp = header.src_qpn.0;
+                completion.network_hdr_type = grh.network_hdr_type;
+            }
+            Err(_) => completion.status = WcStatus::LocalProtection.to_ib(),
+        }
+        // First the slot, then the completion: who sees that posts the next receive at once.
+        if let Some(rq) = &mut inner.rq {
+            rq.retire();
+        }
+        let lost = self.recv_cq.push(&completion, header.solicited).is_err();
+        if lost {
+            self.fail_with(&mut inner, QpEvent::Fatal);
+        } else if placed.is_err() {
+            // IBTA 9.9.3: the completion tells why.
+            inner.state = QpState::Error;
+            self.flush(&mut inner);
+        } else {
+            self.endpoint.counters.datagram_received();
+        }
+        Ok(())
+    }
+
+    /// Returns the index of the oldest receive.
+    fn next_receive(&self, inner: &mut Locked<'_>) -> Result<u32, Drop> {
+        let rq = inner.rq.as_mut().ok_or(Drop::NoReceive)?;
+        if let Some(index) = rq.oldest() {
+            return Ok(index);
+        }
+        match rq.fetch() {
+            Ok(Some(index)) => Ok(index),
+            Ok(None) => Err(Drop::NoReceive),
+            // A wild index: nothing in the ring can be believed.
+            Err(_) => {
+                self.fail_with(inner, QpEvent::Fatal);
+                Err(Drop::NoReceive)
+            }
+        }
+    }
+
+    /// Copies data to `offset` of a scatter list.
+    fn place(&self, list: SgList<'_>, offset: u32, source: &Source<'_>) -> Result<(), AccessError> {
+        let mrs = self.endpoint.mrs();
+        let mut done = 0;
+        list.walk(offset.into(), source.len().into(), |sge| {
+            let len = u64::from(sge.length);
+            let mr = mrs.get(self.pd, sge.lkey, sge.addr, len, access::LOCAL_WRITE)?;
+            source.copy(done, &mr, sge.addr, sge.length)?;
+            done += sge.length;
+            Ok(())
+        })
+        .unwrap_or(Err(AccessError::Bounds))
+    }
+}
+
+impl super::UdInner {
+    /// Whether datagrams are taken in this state.
+    fn receives(&self) -> bool {
+        !matches!(self.state, QpState::Reset | QpState::Init | QpState::Error)
+    }
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sending datagrams.
+//!
+//! The message is copied: with its completion, which comes at once, the memory is the user's again,
+//! while the packet may still wait in a queue of the host, or of the receiver's if that is the
+//! same.
+
+use super::{
+    route::CachedRoute,
+    Locked,
+    Ud,
+    UdInner, //
+};
+use crate::{
+    datapath::{
+        ah::Destination,
+        cq::Completion,
+        endpoint::Endpoint,
+        limits::MAX_DATAGRAM,
+        wqe::{
+            Payload,
+            SendOp,
+            SendWr, //
+        },
+    },
+    net::{
+        crc,
+        tx::TxBurst, //
+    },
+    rdma::{
+        event::QpEvent,
+        qp::QpState, //
+    },
+};
+use kernel::prelude::*;
+use proto::{
+    packet::Qpn,
+    stream::WcStatus,
+    wire::{
+        crc as wire_crc,
+        DatagramHeader,
+        CRC_OFFSET,
+        DATAGRAM_LEN, //
+    },
+};
+
+/// Work requests that are carried out under one hold of the lock.
+const BATCH: usize = 64;
+
+/// A key of which the most significant bit is set is a controlled one: it stands for the queue
+/// pair's own, which no process can make such a one without privilege (IBTA 10.2.5).
+const CONTROLLED_QKEY: u32 = 1 << 31;
+
+/// Not ECN-capable: nobody would react to marks.
+const NOT_ECT: u8 = 0;
+
+/// A checked work request.
+struct Message<'a> {
+    header: DatagramHeader,
+    to: Destination,
+    source_port: u16,
+    payload: Payload<'a>,
+    len: u32,
+}
+
+impl Message<'_> {
+    /// Bytes above UDP.
+    fn size(&self) -> u32 {
+        // CAST: A small constant.
+        DATAGRAM_LEN as u32 + self.len
+    }
+}
+
+/// Why a message could not be added to a burst.
+enum PushError {
+    /// Its memory may not be used.
+    Protection,
+    /// The burst is full, or there is no memory for it.
+    NoRoom,
+}
+
+/// Datagrams that wait to leave together, by the route that the queue pair has cached.
+#[derive(Default)]
+struct Pending {
+    burst: Option<TxBurst>,
+    /// Where all of them go.
+    to: Destination,
+    source_port: u16,
+    /// Size of the first; all but the last are as long.
+    first: u32,
+    /// A shorter one was the last.
+    closed: bool,
+}
+
+impl Pending {
+    fn is_for(&self, message: &Message<'_>) -> bool {
+        self.to == message.to && self.source_port == message.source_port
+    }
+
+    /// Hands over what is collected.
+    fn flush(&mut self, endpoint: &Endpoint, route: Option<&CachedRoute>) {
+        let Some(burst) = self.burst.take() else {
+            return;
+        };
+        // CAST: At most as many as a burst has segments.
+        let n = burst.segments() as u64;
+        let ttl = self.to.hop_limit.max(1);
+        let sent = route
+            .ok_or(ENETUNREACH)
+            .and_then(|cached| burst.xmit(&cached.route, NOT_ECT, ttl));
+        if sent.is_ok() {
+            endpoint.counters.datagrams_sent(n);
+        } else {
+            endpoint.counters.tx_errors.inc(0);
+        }
+    }
+}
+
+impl Ud {
+    /// Sends what is posted. Returns whether there may be more: the caller comes back later, so
+    /// that nobody is kept from the CPU for as long as a process posts.
+    pub(super) fn send_posted(&self, inner: &mut Locked<'_>) -> bool {
+        let mut pending = Pending::default();
+        let mut more = true;
+        for _ in 0..BATCH {
+            more = match inner.sq.fetch() {
+                Ok(Some(index)) => self.send(inner, index, &mut pending),
+                Ok(None) => match inner.sq.sleep() {
+                    Ok(asleep) => !asleep,
+                    Err(_) => self.wild_ring(inner),
+                },
+                Err(_) => self.wild_ring(inner),
+            };
+            if !more {
+                break;
+            }
+        }
+        pending.flush(&self.endpoint, inner.route.as_ref());
+        if more {
+            inner.sq.stay_awake();
+        }
+        more
+    }
+
+    fn wild_ring(&self, inner: &mut Locked<'_>) -> bool {
+        self.fail_with(inner, QpEvent::Fatal);
+        false
+    }
+
+    /// Carries out the work request `index`, and completes it. Returns whether to go on with the
+    /// next.
+    fn send(&self, inner: &mut Locked<'_>, index: u32, pending: &mut Pending) -> bool {
+        let entry = inner.sq.entry(index);
+        let wr_id = entry.map_or(0, SendWr::wr_id_of);
+        let (signaled, opcode) = entry
+            .and_then(SendWr::parse)
+            .map_or((true, 0), |wr| (wr.signaled(), wr.op.wc_opcode()));
+        let result = self.transmit(inner, index, pending);
+        // First the slot, then the completion: who sees that posts the next request at once.
+        inner.sq.retire();
+        if signaled || self.signal_all || result.is_err() {
+            let completion = Completion {
+                wr_id,
+                status: result.err().unwrap_or(WcStatus::Success).to_ib(),
+                opcode,
+                byte_len: result.unwrap_or(0),
+                qp_num: self.key(),
+                ..Completion::default()
+            };
+            if self.send_cq.push(&completion, false).is_err() {
+                self.fail_with(inner, QpEvent::Fatal);
+                return false;
+            }
+        }
+        if result.is_err() {
+            // Receiving goes on (IBTA 10.3.1).
+            inner.state = QpState::SendQueueError;
+            self.flush_sends(inner);
+            return false;
+        }
+        true
+    }
+
+    /// Sends the message of the work request `index`, and returns its length.
+    ///
+    /// A message that finds no way out of the host is lost, like any datagram may be.
+    fn transmit(
+        &self,
+        inner: &mut UdInner,
+        index: u32,
+        pending: &mut Pending,
+    ) -> Result<u32, WcStatus> {
+        let UdInner {
+            sq, route, attr, ..
+        } = inner;
+        let entry = sq.entry(index).ok_or(WcStatus::LocalQpOperation)?;
+        let message = self.check(entry, attr.qkey)?;
+        let (to, source_port) = (&message.to, message.source_port);
+        if !pending.is_for(&message) {
+            pending.flush(&self.endpoint, route.as_ref());
+            (pending.to, pending.source_port) = (*to, source_port);
+        }
+        if !route
+            .as_ref()
+            .is_some_and(|cached| cached.is_for(&self.endpoint, to, source_port))
+        {
+            // What is collected was for the same destination and goes the new way.
+            *route = CachedRoute::look_up(&self.endpoint, to, source_port).ok();
+        }
+        if message.len > route.as_ref().map_or(MAX_DATAGRAM, |cached| cached.mtu) {
+            return Err(WcStatus::LocalLength);
+        }
+        if pending.burst.is_some() && (pending.closed || message.size() > pending.first) {
+            pending.flush(&self.endpoint, route.as_ref());
+        }
+        let mut pushed = self.push(&message, pending);
+        if matches!(pushed, Err(PushError::NoRoom)) && pending.burst.is_some() {
+            // It may only be that the burst is full.
+            pending.flush(&self.endpoint, route.as_ref());
+            pushed = self.push(&message, pending);
+        }
+        match pushed {
+            Ok(()) => Ok(message.len),
+            Err(PushError::Protection) => Err(WcStatus::LocalProtection),
+            Err(PushError::NoRoom) => {
+                self.endpoint.counters.tx_errors.inc(0);
+                Ok(message.len)
+            }
+        }
+    }
+
+    /// Checks a work request, and finds out where it goes.
+    fn check<'a>(&self, entry: &'a [u8], own_key: u32) -> Result<Message<'a>, WcStatus> {
+        let bad = WcStatus::LocalQpOperation;
+        let wr = SendWr::parse(entry).ok_or(bad)?;
+        let imm = match wr.op {
+            SendOp::Send => None,
+            SendOp::SendImm => Some(u32::from_be(wr.imm)),
+            _ => return Err(bad),
+        };
+        let datagram = wr.datagram();
+        let (to, list_end) = if self.is_kernel {
+            let at = entry.len().checked_sub(Destination::SIZE).ok_or(bad)?;
+            let to = entry.get(at..).and_then(Destination::decode).ok_or(bad)?;
+            (to, at)
+        } else {
+            let ah = self.endpoint.ahs.lookup(datagram.ah).ok_or(bad)?;
+            if ah.pd != self.pd {
+                return Err(bad);
+            }
+            (ah.destination(), entry.len())
+        };
+        let payload = entry
+            .get(..list_end)
+            .and_then(|entry| wr.payload(entry))
+            .ok_or(bad)?;
+        let total = match payload {
+            Payload::Inline(data) => data.len() as u64,
+            Payload::List(list) => {
+                let mrs = self.endpoint.mrs();
+                if list
+                    .iter()
+                    .any(|sge| mrs.check_sge(self.pd, &sge, 0).is_err())
+                {
+                    return Err(WcStatus::LocalProtection);
+                }
+                list.total()
+            }
+        };
+        let len = u32::try_from(total)
+            .ok()
+            .filter(|len| *len <= MAX_DATAGRAM)
+            .ok_or(WcStatus::LocalLength)?;
+        let q_key = match datagram.q_key {
+            key if key & CONTROLLED_QKEY != 0 => own_key,
+            key => key,
+        };
+        Ok(Message {
+            header: DatagramHeader {
+                dst_qpn: Qpn(datagram.qpn & 0xff_ffff),
+                src_qpn: Qpn(self.qpn()),
+                q_key,
+                imm,
+                solicited: wr.solicited(),
+                src_gid: to.src,
+                dst_gid: to.dst,
+            },
+            source_port: to.source_port(self.qpn(), datagram.qpn),
+            to,
+            payload,
+            len,
+        })
+    }
+
+    /// Adds a message to the burst.
+    fn push(&self, message: &Message<'_>, pending: &mut Pending) -> Result<(), PushError> {
+        let fresh = pending.burst.is_none();
+        if fresh {
+            pending.burst = Some(TxBurst::new().map_err(|_| PushError::NoRoom)?);
+            pending.first = message.size();
+            pending.closed = false;
+        }
+        let burst = pending.burst.as_mut().ok_or(PushError::NoRoom)?;
+        burst.set_priority(message.to.sl.into());
+        let written = self.write(message, burst);
+        if written.is_err() {
+            burst.segment_abort();
+            if fresh {
+                pending.burst = None;
+            }
+        } else {
+            pending.closed = message.size() < pending.first;
+        }
+        written
+    }
+
+    /// Writes a datagram as a segment of a burst.
+    fn write(&self, message: &Message<'_>, burst: &mut TxBurst) -> Result<(), PushError> {
+        let no_room = |_| PushError::NoRoom;
+        let mut buf = [0u8; DATAGRAM_LEN];
+        message.header.emit(&mut buf).ok_or(PushError::NoRoom)?;
+        burst.push_header(&buf).map_err(no_room)?;
+        let mut sum = crc::crc32c(wire_crc::CRC_SEED, &buf);
+        match message.payload {
+            Payload::Inline(data) => {
+                sum = crc::crc32c(sum, data);
+                burst.push_bytes(data).map_err(no_room)?;
+            }
+            Payload::List(list) => {
+                let mrs = self.endpoint.mrs();
+                let protection = |_| PushError::Protection;
+                list.walk(0, message.len.into(), |sge| {
+                    // CAST: `usize` is 64 bits wide here.
+                    let n = sge.length as usize;
+                    let mr = mrs
+                        .get(self.pd, sge.lkey, sge.addr, n as u64, 0)
+                        .map_err(|_| PushError::Protection)?;
+                    let at = mr
+                        .offset_of(sge.addr, n as u64)
+                        .map_err(|_| PushError::Protection)?;
+                    burst.push_umem_copy(mr.memory(), at, n).map_err(no_room)?;
+                    // If a process changes its memory in between, then the receiver drops it.
+                    sum = mr.memory().crc32c(at, n, sum).map_err(protection)?;
+                    Ok(())
+                })
+                .ok_or(PushError::Protection)??;
+            }
+        }
+        burst
+            .patch_header(CRC_OFFSET, &wire_crc::finish(sum).to_be_bytes())
+            .map_err(no_room)?;
+        burst.segment_end().map_err(no_room)
+    }
+}
