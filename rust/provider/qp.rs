@@ -170,7 +170,8 @@ fn sizes(asked: &QpCap, with_destination: bool) -> Result<(QpCap, u32, u32)> {
         },
         max_send_sge: send_sge,
         max_recv_sge: if asked.max_recv_wr == 0 { 0 } else { recv_sge },
-        max_inline_data: asked.max_inline_data,
+        // As much as the slots hold, which programs count on that ask for none.
+        max_inline_data: (send_stride - SEND_WQE - destination).min(limits::MAX_INLINE),
     };
     Ok((cap, send_stride, recv_stride))
 }
