@@ -99,6 +99,20 @@ test_ib_atomic_lat() {
 	perf ib_atomic_lat -e -n 200
 }
 
+test_ib_send_lat_of_datagrams() {
+	hosts_up 2
+	perf ib_send_lat -c UD -n 500 -s 64
+	perf ib_send_lat -c UD -n 500 -s 4096
+}
+
+# No more than there are receives: what comes faster than they are posted again
+# is lost, and the program waits for it.
+test_ib_send_bw_of_datagrams() {
+	hosts_up 2
+	perf ib_send_bw -c UD -n 500 -r 512 -s 1024
+	perf ib_send_bw -c UD -n 500 -r 512 -s 4096
+}
+
 ktap_run_all \
 	test_ib_send_bw \
 	test_ib_send_bw_of_all_sizes \
@@ -110,6 +124,8 @@ ktap_run_all \
 	test_ib_read_bw \
 	test_ib_read_bw_of_all_sizes \
 	test_ib_send_lat \
+	test_ib_send_lat_of_datagrams \
+	test_ib_send_bw_of_datagrams \
 	test_ib_write_lat \
 	test_ib_read_lat \
 	test_ib_send_bw_with_a_shared_receive_queue \

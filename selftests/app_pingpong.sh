@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# ibv_rc_pingpong, as the distribution ships it.
+# ibv_rc_pingpong and ibv_ud_pingpong, as the distribution ships them.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib/lib.sh"
-require ibv_rc_pingpong
+require ibv_rc_pingpong ibv_ud_pingpong
 
 # pingpong OPTION...
 pingpong() {
@@ -97,6 +97,20 @@ test_same_host() {
 		-c -n 50 -s 50000 127.0.0.1
 }
 
+test_datagrams() {
+	hosts_up 2
+	ud_pingpong -n 200
+	ud_pingpong -n 200 -s 4000
+	ud_pingpong -n 200 -e
+}
+
+ud_pingpong() {
+	client_server "ibv_ud_pingpong $*" \
+		ibv_ud_pingpong -d "$DEV_A" -g "$(gid_index "$DEV_A")" "$@" -- \
+		ibv_ud_pingpong -d "$DEV_B" -g "$(gid_index "$DEV_B")" "$@" "$(addr4 1 0)"
+	grep -E 'bytes in|iters in' "$SCRATCH/client.$$"
+}
+
 ktap_run_all \
 	test_default \
 	test_sizes_validated \
@@ -107,5 +121,6 @@ ktap_run_all \
 	test_small_netdev_mtu \
 	test_shared_receive_queue \
 	test_shared_receive_queue_with_events \
-	test_same_host
+	test_same_host \
+	test_datagrams
 ktap_exit

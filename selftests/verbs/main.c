@@ -4,7 +4,7 @@
  *
  *   mrverbs test [-6] [-k PART_OF_NAME] DEVICE_A DEVICE_B GROUP...
  *   mrverbs list
- *   mrverbs soak|flood|hold|info ...       for the shell tests
+ *   mrverbs soak|flood|hold|info|cm_... ... for the shell tests
  *
  * Prints KTAP. Each test runs in a child process, so that it can be stopped,
  * and so that what it leaves behind is cleaned up by the kernel.
@@ -71,6 +71,7 @@ static void add_all(void)
 	tests_atomic();
 	tests_mw();
 	tests_srq();
+	tests_ud();
 }
 
 static bool selected(const struct test *test, const char *part, char **groups, int n)
@@ -211,6 +212,7 @@ int main(int argc, char **argv)
 	} commands[] = {
 		{ "test", cmd_test }, { "list", cmd_list }, { "soak", cmd_soak },
 		{ "flood", cmd_flood }, { "hold", cmd_hold }, { "info", cmd_info },
+		{ "cm_serve", cmd_cm_serve }, { "cm_connect", cmd_cm_connect },
 	};
 	size_t i;
 

@@ -244,11 +244,14 @@ void tests_abuse(void);
 void tests_atomic(void);
 void tests_mw(void);
 void tests_srq(void);
+void tests_ud(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);
 int cmd_flood(int argc, char **argv);
 int cmd_hold(int argc, char **argv);
 int cmd_info(int argc, char **argv);
+int cmd_cm_serve(int argc, char **argv);
+int cmd_cm_connect(int argc, char **argv);
 
 #endif /* MRVERBS_H */
