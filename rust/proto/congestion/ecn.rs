@@ -202,7 +202,7 @@ impl CongestionControl for EcnAimd {
     }
 
     fn on_mark(&mut self, e: &MarkEvent) {
-        self.round.marked += e.marked;
+        self.round.on_mark(e);
         if self.hold == 0 {
             // RFC 8257 section 3.3: once per window of data.
             self.reduce(self.alpha / 2, Window::MIN, e.in_flight);

@@ -2,11 +2,15 @@
 
 //! One window's worth of packets, over which signals are gathered.
 
-use super::{AckEvent, LossEvent};
+use super::{AckEvent, LossEvent, MarkEvent};
 use crate::time::Duration;
 
 /// Least packets of a round: with fewer, one odd packet would be taken for a trend.
 const LEAST: u32 = 8;
+
+/// Most losses and marks that are counted. A round of an honest peer has a window's worth of each;
+/// but the peer says how many there were, and when the round ends.
+const MOST: u32 = 1 << 16;
 
 /// What was seen since the window before was sent.
 ///
@@ -63,6 +67,11 @@ impl Round {
 
     /// Takes in losses.
     pub(super) fn on_loss(&mut self, e: &LossEvent) {
-        self.lost += e.lost;
+        self.lost = self.lost.saturating_add(e.lost).min(MOST);
+    }
+
+    /// Takes in marks.
+    pub(super) fn on_mark(&mut self, e: &MarkEvent) {
+        self.marked = self.marked.saturating_add(e.marked).min(MOST);
     }
 }

@@ -552,3 +552,39 @@ fn a_pacer_saves_up_nothing() {
         assert!(pacer.credit(now, &pace, 1).is_ok());
     }
 }
+
+/// A peer may say that anything was marked, and have everything lost, for as long as it likes.
+#[test]
+fn laws_survive_what_a_peer_makes_up() {
+    for name in Controller::NAMES {
+        let mut law = Controller::by_name(name).unwrap();
+        let mut now = Instant(1_000_000);
+        for i in 0..100_000u32 {
+            now = now.after(MS);
+            law.on_mark(&MarkEvent {
+                now,
+                marked: (1 << 31) - 1,
+                acked: 0,
+                in_flight: 0,
+            });
+            law.on_loss(&LossEvent {
+                now,
+                lost: 256,
+                cause: LossCause::Gap,
+                in_flight: 0,
+            });
+            if i % 30_000 == 0 {
+                law.on_ack(&AckEvent {
+                    now,
+                    acked: 1,
+                    acked_bytes: 0,
+                    in_flight: 0,
+                    in_flight_before: 256,
+                    rtt: Some(MS),
+                    min_rtt: MS,
+                });
+            }
+        }
+        assert!((1..=SPAN).contains(&law.window()), "{name}");
+    }
+}
