@@ -39,6 +39,7 @@ use proto::{
         Base,
         Body,
         DataHeader,
+        Gid,
         InitHeader,
         PacketFlags,
         PacketType,
@@ -190,8 +191,12 @@ impl Receiver {
             {
                 Err(Reject::Drop(Drop::Crc))
             }
+            // They come from the socket itself, whose port no other user of a peer's can have.
+            Body::Init(_) | Body::InitAck(_) | Body::Reset(_) if meta.sport != self.host.port() => {
+                Err(Reject::Drop(Drop::UnknownConnection))
+            }
             Body::Init(init) => self.init(meta, base.dst_conn, &init, touched),
-            Body::Reset(reset) => self.reset(base, &reset, touched),
+            Body::Reset(reset) => self.reset(base, &reset, Gid(meta.src), touched),
             Body::InitAck(init) => {
                 let conn = self.conn(meta, base.dst_conn)?;
                 conn.inner.lock().proto.on_init_ack(now(), &init);
@@ -243,21 +248,27 @@ impl Receiver {
     }
 
     /// A peer does not know a connection, or closes it. It must name its own id for it, which only
-    /// the two ends know.
-    fn reset(&self, base: &Base, reset: &ResetHeader, touched: &mut Touched) -> Result<(), Reject> {
+    /// the two ends know, and send from an address of its own.
+    fn reset(
+        &self,
+        base: &Base,
+        reset: &ResetHeader,
+        from: Gid,
+        touched: &mut Touched,
+    ) -> Result<(), Reject> {
         if base.dst_conn != 0 {
             let conn = self
                 .host
                 .conns
                 .lookup(base.dst_conn)
                 .ok_or(Reject::Drop(Drop::UnknownConnection))?;
-            if conn.inner.lock().proto.on_reset(reset) {
+            if conn.inner.lock().proto.on_reset(reset, from) {
                 touched.add(conn);
             }
             return Ok(());
         }
         self.host.conns.for_each(|_, conn| {
-            let concerned = conn.inner.lock().proto.on_reset(reset);
+            let concerned = conn.inner.lock().proto.on_reset(reset, from);
             if concerned {
                 touched.add(conn);
             }

@@ -199,9 +199,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         }
     }
 
-    /// Takes a RESET from the peer's address. Returns whether it concerned this connection.
-    pub fn on_reset(&mut self, reset: &ResetHeader) -> bool {
-        if self.handshake.state != State::Established || reset.conn != self.handshake.peer_id {
+    /// Takes a RESET that came from address `from`. Returns whether it concerned this connection:
+    /// the id is the peer's, and so is the address.
+    pub fn on_reset(&mut self, reset: &ResetHeader, from: Gid) -> bool {
+        let mut planes = self.peer_planes.as_slice().iter();
+        if self.handshake.state != State::Established
+            || reset.conn != self.handshake.peer_id
+            || planes.all(|p| p.gid != from)
+        {
             return false;
         }
         self.stats.resets_received += 1;

@@ -66,7 +66,7 @@ fn shake(now: Instant, a: &mut Conn, b: &mut Conn) -> usize {
                 b.on_init_ack(now, &h);
             }
             Body::Reset(h) => {
-                b.on_reset(&h);
+                b.on_reset(&h, a.local_planes().get(0).unwrap().gid);
             }
             _ => unreachable!(),
         }
@@ -293,10 +293,13 @@ fn a_foreign_init_only_brings_a_probe() {
         conn,
         reason: wire::ResetReason::UnknownId,
     };
-    assert!(!b.on_reset(&reset(1)), "a guess");
-    assert!(b.established());
+    let address = b.peer_planes().get(0).unwrap().gid;
+    assert!(!b.on_reset(&reset(1), address), "a guess");
     let peer = b.peer_id();
-    assert!(b.on_reset(&reset(peer)));
+    let elsewhere = Gid::from_v4([203, 0, 113, 1]);
+    assert!(!b.on_reset(&reset(peer), elsewhere), "not from the peer");
+    assert!(b.established());
+    assert!(b.on_reset(&reset(peer), address));
     assert_eq!(b.state(), State::Closed);
     let events: Vec<_> = core::iter::from_fn(|| b.poll_event()).collect();
     assert!(events.contains(&Event::PeerRestarted));

@@ -166,7 +166,8 @@ pub fn connection(data: &[u8]) {
                         Body::Probe(p) => conn.on_probe(now, &p, Arrival::default()),
                         Body::Datagram(_) => {}
                         Body::Reset(r) => {
-                            conn.on_reset(&r);
+                            let from = conn.peer_planes().get(0).map(|p| p.gid);
+                            conn.on_reset(&r, from.unwrap_or_default());
                         }
                         Body::Init(i) => {
                             conn.on_init(now, &i);

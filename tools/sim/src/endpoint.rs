@@ -277,7 +277,9 @@ impl<A: App> Endpoint<A> {
                 self.conn.on_init_ack(now, &i);
             }
             Body::Reset(r) => {
-                self.conn.on_reset(&r);
+                if let Some(plane) = self.conn.peer_planes().get(0).copied() {
+                    self.conn.on_reset(&r, plane.gid);
+                }
             }
             _ if h.base.dst_conn != self.conn.local_id() => {}
             Body::Data(d) => self.data(now, &d, h.base.flags, ce, payload),
