@@ -210,11 +210,14 @@ impl Endpoint {
             }
         }
         let conn = Conn::new(self, key)?;
-        conn.reserve_user()?;
-        if let Some(old) = conns
-            .by_key
-            .try_create_and_insert(key, conn.clone(), GFP_KERNEL)?
-        {
+        let entered = conn.reserve_user().and_then(|()| {
+            conns
+                .by_key
+                .try_create_and_insert(key, conn.clone(), GFP_KERNEL)
+        });
+        // Packets can find it, and its timer keeps it: it does not go by itself.
+        let old = entered.inspect_err(|_| conn.shut_down())?;
+        if let Some(old) = old {
             // The peer is gone; queue pairs that still refer to it are in the error state.
             let (_, old) = old.to_key_value();
             conns.retired.add(&old.totals());
@@ -300,9 +303,11 @@ impl Endpoint {
     }
 
     /// Ends all connections and moves the queue pairs to the error state: the device goes away.
-    /// Process context. May be called again.
+    /// Process context. May be called again: connections of queue pairs that were destroyed since
+    /// may still be waiting for a worker, which does not on return.
     pub(crate) fn shutdown(&self) {
         if core::mem::replace(&mut self.conns.lock().closed, true) {
+            self.queue.flush();
             return;
         }
         self.host.qps.for_each(|_, qp| {
