@@ -185,7 +185,12 @@ impl Host {
                 // Closed before somebody else can open the port again.
                 Some((i, _)) => {
                     this.close();
-                    hosts.remove(i).ok()
+                    let gone = hosts.remove(i).ok();
+                    if hosts.is_empty() {
+                        // A static keeps its memory when the module goes.
+                        *hosts = KVec::new();
+                    }
+                    gone
                 }
                 None => None,
             }
