@@ -89,6 +89,9 @@ use proto::{
 /// Responses kept by a responder: twice the most that a peer may ask for at a time.
 const RESPONSES: usize = 2 * super::limits::MAX_RD_ATOMIC as usize;
 
+/// When to go on flushing a queue into which more was posted meanwhile, in nanoseconds.
+const FLUSH_NS: u64 = 1_000_000;
+
 /// The next [`Qp::serial`].
 static SERIALS: Atomic<u64> = Atomic::new(1);
 
@@ -398,9 +401,21 @@ impl Qp {
     }
 
     /// Completes all that is posted to a queue pair in the error state.
+    ///
+    /// That is at most what the rings hold. A process that goes on posting meanwhile keeps nobody
+    /// here: the lock is held and bottom halves are disabled, so what comes later is left to the
+    /// timer.
     fn flush(&self, inner: &mut Locked<'_>) {
         self.complete_sent(inner);
-        loop {
+        let more = [self.flush_sends(inner), self.flush_receives(inner)];
+        if more.contains(&true) {
+            self.timer.arm_by(now().0 + FLUSH_NS);
+        }
+    }
+
+    /// Completes what is in the send queue. Returns whether there may be more.
+    fn flush_sends(&self, inner: &mut Locked<'_>) -> bool {
+        for _ in 0..=inner.sq.entries() {
             match inner.sq.fetch() {
                 Ok(Some(index)) => {
                     let wr_id = inner.sq.entry(index).map_or(0, SendWr::wr_id_of);
@@ -409,17 +424,29 @@ impl Qp {
                 }
                 Ok(None) => {
                     if !matches!(inner.sq.sleep(), Ok(false)) {
-                        break;
+                        return false;
                     }
                 }
                 // A ring with a wild index is left alone: nothing in it can be believed.
-                Err(_) => break,
+                Err(_) => return false,
             }
         }
+        true
+    }
+
+    /// Completes what is in the receive queue. Returns whether there may be more.
+    fn flush_receives(&self, inner: &mut Locked<'_>) -> bool {
         let Some(rq) = &mut inner.rq else {
-            return;
+            return false;
         };
-        while let Some(index) = rq.next_to_flush() {
+        for _ in 0..=rq.entries() {
+            let Some(index) = rq.next_to_flush() else {
+                // IBTA 1.4, 11.6.3.1: of those that it had taken, the last is completed.
+                if rq.is_shared() && !core::mem::replace(&mut inner.told_last, true) {
+                    self.events.report(QpEvent::LastWqeReached);
+                }
+                return false;
+            };
             let wr_id = rq
                 .entry(index)
                 .and_then(RecvWr::parse)
@@ -427,10 +454,7 @@ impl Qp {
             rq.retire();
             self.push_flushed(&self.recv_cq, wr_id);
         }
-        // IBTA 1.4, 11.6.3.1: of those that it had taken, the last is completed.
-        if rq.is_shared() && !core::mem::replace(&mut inner.told_last, true) {
-            self.events.report(QpEvent::LastWqeReached);
-        }
+        true
     }
 
     fn push_flushed(&self, cq: &Cq, wr_id: u64) {
@@ -493,8 +517,7 @@ impl Qp {
 
     /// Enters the queue pair in the connection's queue if it has anything to send.
     pub(super) fn want_if_ready(&self, inner: &mut Locked<'_>, conn: &Conn) {
-        self.fetch(inner);
-        if inner.next_packet().is_some() {
+        if self.fetch(inner) || inner.next_packet().is_some() {
             self.want_to_send(conn);
         }
     }
@@ -616,7 +639,11 @@ impl TimerCallback for Qp {
             }
             let progress = inner.conn.as_ref().map_or_else(now, |c| c.progress());
             inner.send.on_timeout(now(), progress);
-            qp.complete_sent(&mut inner);
+            if inner.state == QpState::Error {
+                qp.flush(&mut inner);
+            } else {
+                qp.complete_sent(&mut inner);
+            }
             qp.arm(&inner);
             inner.conn.clone()
         };

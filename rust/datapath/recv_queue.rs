@@ -9,6 +9,7 @@ use super::{
     },
     work_queue::WorkQueue,
 };
+use proto::stream::MSG_WINDOW;
 
 /// A queue pair's receives, by free-running index in the order in which they are consumed.
 pub(crate) enum RecvQueue {
@@ -32,6 +33,14 @@ impl RecvQueue {
                 Ok(())
             }
             Self::Shared(bound) => bound.take_up_to(wanted),
+        }
+    }
+
+    /// Returns how many receives there can be at a time.
+    pub(super) fn entries(&self) -> u32 {
+        match self {
+            Self::Own(queue) => queue.entries(),
+            Self::Shared(_) => MSG_WINDOW,
         }
     }
 

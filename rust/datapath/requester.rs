@@ -46,6 +46,10 @@ use proto::{
     },
 };
 
+/// How often the send queue is looked at again under one hold of the lock, because work requests
+/// that send nothing have been carried out. Each time takes as many as a stream has room for.
+const FETCHES: usize = 2;
+
 /// Why a packet could not be built.
 pub(super) enum BuildError {
     /// The work request's memory may not be used (any more).
@@ -63,13 +67,17 @@ impl From<AccessError> for BuildError {
 impl Qp {
     /// Takes work requests off the send queue while the stream has room for them, and carries out
     /// those that send nothing if it is their turn.
-    pub(super) fn fetch(&self, inner: &mut Locked<'_>) {
-        loop {
+    ///
+    /// Returns whether there may be more that can be carried out at once: such work requests make
+    /// room for the next ones, and a process that goes on posting them is not to keep the lock.
+    pub(super) fn fetch(&self, inner: &mut Locked<'_>) -> bool {
+        for _ in 0..FETCHES {
             self.fetch_posted(inner);
             if !self.run_local(inner) {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Takes work requests off the send queue while the stream has room for them.

@@ -497,9 +497,11 @@ impl Qp {
         }
         let mut turn = Turn::More;
         for _ in 0..BURSTS {
-            self.fetch(&mut inner);
+            let more = self.fetch(&mut inner);
             if inner.next_packet().is_none() {
-                turn = Turn::Done;
+                if !more {
+                    turn = Turn::Done;
+                }
                 break;
             }
             if !self.send_burst(&mut inner, conn) {

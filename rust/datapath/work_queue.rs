@@ -70,6 +70,11 @@ impl WorkQueue {
         self.copies.get(self.range(index))
     }
 
+    /// Returns the number of slots.
+    pub(crate) fn entries(&self) -> u32 {
+        self.consumer.geometry().entries()
+    }
+
     /// Returns the index of the next entry to be fetched.
     pub(crate) fn fetched(&self) -> u32 {
         self.consumer.fetched()

@@ -388,6 +388,71 @@ static void sq_race(struct env *env, const struct test *test)
 	}
 }
 
+/* Work that is posted faster than the kernel can take it. */
+enum flood_case {
+	FLUSH_SENDS, FLUSH_RECEIVES, BINDS,
+};
+
+#define FLOOD_DEPTH	16
+#define FLOOD_MS	10000
+
+static struct metaroce_ring_hdr *flooded;
+static volatile bool flood_stop, flood_over;
+
+static void *flood(void *arg)
+{
+	long long end = now_ms() + FLOOD_MS;
+
+	(void)arg;
+	while (!flood_stop && !flood_over) {
+		__atomic_store_n(&flooded->producer, __atomic_load_n(&flooded->consumer,
+				 __ATOMIC_SEQ_CST) + FLOOD_DEPTH, __ATOMIC_SEQ_CST);
+		flood_over = now_ms() > end;
+	}
+	return NULL;
+}
+
+/* Whoever takes the work off comes back, though there is always more. */
+static void queue_flood(struct env *env, const struct test *test)
+{
+	enum flood_case what = test->arg[0];
+	struct metaroce_send_wqe *wqe;
+	struct ibv_mw *mw;
+	pthread_t thread;
+	struct rings r;
+	int i;
+
+	need_metaroce();
+	rings_new(&r, env);
+	mw = ibv_alloc_mw(env->a.pd, IBV_MW_TYPE_1);
+	CHECK(mw, "ibv_alloc_mw: %m");
+	for (i = 0; i < FLOOD_DEPTH && what == BINDS; i++) {
+		/* To nothing, under the key that it has: as often as one likes. */
+		wqe = (struct metaroce_send_wqe *)(r.sq.slots + i * r.sq.stride);
+		memset(wqe, 0, sizeof(*wqe));
+		wqe->opcode = METAROCE_OP_BIND_MW;
+		wqe->rkey = mw->rkey;
+		wqe->imm_data = mw->rkey;
+	}
+	flooded = what == FLUSH_RECEIVES ? r.rq.hdr : r.sq.hdr;
+	flood_stop = false;
+	flood_over = false;
+	if (what != BINDS)
+		end_error(&r.pair.a);
+	CHECK(!pthread_create(&thread, NULL, flood, NULL), "pthread_create");
+	for (i = 0; i < 20; i++) {
+		doorbell(&r.pair.a, IB_USER_VERBS_CMD_POST_SEND);
+		sleep_ms(5);
+	}
+	CHECK(!flood_over, "the kernel took work for %d ms on end", FLOOD_MS);
+	flood_stop = true;
+	pthread_join(thread, NULL);
+	CHECK_EQ(end_state(&r.pair.a), what == BINDS ? IBV_QPS_RTS : IBV_QPS_ERR,
+		 "state of the QP");
+	OK(ibv_dealloc_mw(mw));
+	aftermath(&r, env);
+}
+
 /* Mappings that nobody offered, and those of objects that are gone. */
 static void odd_mappings(struct env *env, const struct test *test)
 {
@@ -508,6 +573,10 @@ void tests_abuse(void)
 	test_add("abuse", rq_garbage, 0, 1, 0, "receive queue, producer far ahead");
 	test_add("abuse", cq_garbage, 0, 8, 0, "CQ overwritten");
 	test_add("abuse", sq_race, 600, 10, 0, "queues that change while they are read");
+	test_add("abuse", queue_flood, 0, FLUSH_SENDS, 0, "sends without end, to be flushed");
+	test_add("abuse", queue_flood, 0, FLUSH_RECEIVES, 0,
+		 "receives without end, to be flushed");
+	test_add("abuse", queue_flood, 0, BINDS, 0, "windows bound without end");
 	TEST("abuse", odd_mappings, "mappings that nobody offered");
 	TEST("abuse", bad_context, "ABI version and reserved members");
 	TEST("abuse", odd_doorbells, "doorbells on every handle");
