@@ -256,10 +256,10 @@ impl Conn {
         let mut paths = KVVec::with_capacity(n, GFP_KERNEL)?;
         for _ in 0..n {
             // CAST: a small constant.
-            let slots = KVVec::from_elem(TxSlot::default(), SPAN as usize, GFP_KERNEL)?;
+            let slots = KVVec::from_elem(TxSlot::default(), SPAN as usize, GFP_KERNEL_ACCOUNT)?;
             paths.push(Path::new(slots).ok_or(EINVAL)?, GFP_KERNEL)?;
         }
-        let naks = KVVec::from_elem(NakRecord::default(), NAKS, GFP_KERNEL)?;
+        let naks = KVVec::from_elem(NakRecord::default(), NAKS, GFP_KERNEL_ACCOUNT)?;
         let proto = Connection::new(cfg, paths, naks).map_err(|_| EINVAL)?;
         let routes = KVec::with_capacity(n.max(1), GFP_KERNEL)?;
         let blocks = KVec::from_elem(AckBlock::default(), MAX_ACK_BLOCKS, GFP_KERNEL)?;

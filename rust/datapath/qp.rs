@@ -187,12 +187,12 @@ impl Qp {
         // CAST: a small constant.
         let window = MSG_WINDOW as usize;
         let send = SendStream::new(
-            KVVec::from_elem(SendMsg::default(), window, GFP_KERNEL)?,
+            KVVec::from_elem(SendMsg::default(), window, GFP_KERNEL_ACCOUNT)?,
             SendConfig::default(),
         );
         let mut recv = RecvStream::new(
-            KVVec::from_elem(MsgSlot::default(), window, GFP_KERNEL)?,
-            KVVec::from_elem(Response::default(), RESPONSES, GFP_KERNEL)?,
+            KVVec::from_elem(MsgSlot::default(), window, GFP_KERNEL_ACCOUNT)?,
+            KVVec::from_elem(Response::default(), RESPONSES, GFP_KERNEL_ACCOUNT)?,
             RecvConfig::default(),
         );
         recv.stop();

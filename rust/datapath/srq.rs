@@ -200,7 +200,7 @@ impl Bound {
         let stride = srq.inner.lock().consumer.geometry().stride() as usize;
         Ok(Self {
             srq,
-            copies: KVVec::from_elem(0u8, MSG_WINDOW as usize * stride, GFP_KERNEL)?,
+            copies: KVVec::from_elem(0u8, MSG_WINDOW as usize * stride, GFP_KERNEL_ACCOUNT)?,
             stride,
             retired: 0,
             taken: 0,

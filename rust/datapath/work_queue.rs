@@ -37,7 +37,7 @@ impl WorkQueue {
         Ok(Self {
             ring,
             consumer: Consumer::new(geometry),
-            copies: KVVec::from_elem(0u8, bytes, GFP_KERNEL)?,
+            copies: KVVec::from_elem(0u8, bytes, GFP_KERNEL_ACCOUNT)?,
         })
     }
 

@@ -237,14 +237,14 @@ impl Umem {
         // SAFETY: `raw` as above, and `list` is valid for writes of `n` pointers.
         let n = unsafe { bindings::metaroce_ib_umem_pages(raw, list.as_mut_ptr(), n) };
 
-        let mut pages = KVVec::with_capacity(n, GFP_KERNEL)?;
+        let mut pages = KVVec::with_capacity(n, GFP_KERNEL_ACCOUNT)?;
         for page in list.iter().take(n) {
             let page = NonNull::new(*page).ok_or(EINVAL)?;
             // SAFETY: The page is pinned.
             let address = unsafe { bindings::metaroce_page_address(page.as_ptr()) };
             // INVARIANT: This is the kernel's permanent mapping of the page.
             let address = NonNull::new(address.cast()).ok_or(EOPNOTSUPP)?;
-            pages.push(Page { page, address }, GFP_KERNEL)?;
+            pages.push(Page { page, address }, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(pages)
     }
