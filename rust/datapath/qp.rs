@@ -415,23 +415,9 @@ impl Qp {
 
     /// Completes what is in the send queue. Returns whether there may be more.
     fn flush_sends(&self, inner: &mut Locked<'_>) -> bool {
-        for _ in 0..=inner.sq.entries() {
-            match inner.sq.fetch() {
-                Ok(Some(index)) => {
-                    let wr_id = inner.sq.entry(index).map_or(0, SendWr::wr_id_of);
-                    inner.sq.retire();
-                    self.push_flushed(&self.send_cq, wr_id);
-                }
-                Ok(None) => {
-                    if !matches!(inner.sq.sleep(), Ok(false)) {
-                        return false;
-                    }
-                }
-                // A ring with a wild index is left alone: nothing in it can be believed.
-                Err(_) => return false,
-            }
-        }
-        true
+        inner.sq.drain(|entry| {
+            self.push_flushed(&self.send_cq, entry.map_or(0, SendWr::wr_id_of));
+        })
     }
 
     /// Completes what is in the receive queue. Returns whether there may be more.

@@ -98,10 +98,15 @@ impl WorkQueue {
         }
     }
 
-    /// Retires all that is posted, the oldest first, calling `f` with the copy of each, and then
-    /// asks for a doorbell. A ring with a wild index is left alone: nothing in it can be believed.
-    pub(crate) fn drain(&mut self, mut f: impl FnMut(Option<&[u8]>)) {
-        loop {
+    /// Retires what is posted, the oldest first, calling `f` with the copy of each, and then asks
+    /// for a doorbell. A ring with a wild index is left alone: nothing in it can be believed.
+    ///
+    /// That is at most what the ring holds. A process can post meanwhile, and keep whoever takes it
+    /// off, with bottom halves disabled: so this returns whether there may be more, to be drained
+    /// later.
+    pub(crate) fn drain(&mut self, mut f: impl FnMut(Option<&[u8]>)) -> bool {
+        // Each entry takes two turns, to be fetched and to be retired.
+        for _ in 0..=2 * self.entries() {
             if let Some(index) = self.oldest() {
                 f(self.entry(index));
                 self.retire();
@@ -110,9 +115,10 @@ impl WorkQueue {
             match self.fetch() {
                 Ok(Some(_)) => {}
                 Ok(None) if matches!(self.sleep(), Ok(false)) => {}
-                _ => return,
+                _ => return false,
             }
         }
+        true
     }
 
     /// Drops all that is posted: the queue pair is reset.

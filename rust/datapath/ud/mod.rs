@@ -247,7 +247,7 @@ impl Ud {
     }
 
     /// Carries out the move to state `to`.
-    fn enter(&self, inner: &mut Locked<'_>, to: QpState) {
+    fn enter(self: &Arc<Self>, inner: &mut Locked<'_>, to: QpState) {
         inner.state = to;
         match to {
             QpState::Reset => {
@@ -273,7 +273,7 @@ impl Ud {
     }
 
     /// Moves to the error state for a reason that no completion tells.
-    fn fail_with(&self, inner: &mut Locked<'_>, event: QpEvent) {
+    fn fail_with(self: &Arc<Self>, inner: &mut Locked<'_>, event: QpEvent) {
         if inner.state != QpState::Error {
             inner.state = QpState::Error;
             self.flush(inner);
@@ -282,27 +282,39 @@ impl Ud {
     }
 
     /// The device goes away.
-    pub(super) fn device_lost(&self) {
+    pub(super) fn device_lost(self: &Arc<Self>) {
         self.fail_with(&mut self.inner.lock(), QpEvent::Fatal);
     }
 
     /// Completes all that is posted to a queue pair in the error state.
-    fn flush(&self, inner: &mut Locked<'_>) {
+    fn flush(self: &Arc<Self>, inner: &mut Locked<'_>) {
         self.flush_sends(inner);
         let Some(rq) = &mut inner.rq else {
             return;
         };
-        rq.drain(|entry| {
+        let more = rq.drain(|entry| {
             let wr_id = entry.and_then(RecvWr::parse).map_or(0, |wr| wr.wr_id);
             self.push_flushed(&self.recv_cq, wr_id);
         });
+        if more {
+            self.resume();
+        }
     }
 
     /// Completes all sends that are posted to a queue pair in an error state.
-    fn flush_sends(&self, inner: &mut Locked<'_>) {
-        inner.sq.drain(|entry| {
+    fn flush_sends(self: &Arc<Self>, inner: &mut Locked<'_>) {
+        let more = inner.sq.drain(|entry| {
             self.push_flushed(&self.send_cq, entry.map_or(0, SendWr::wr_id_of));
         });
+        if more {
+            self.resume();
+        }
+    }
+
+    /// Has a worker go on, so that nobody is kept for as long as a process posts.
+    fn resume(self: &Arc<Self>) {
+        // If it is queued already, then it has yet to look.
+        let _ = self.endpoint.queue.enqueue::<_, RESUME>(self.clone());
     }
 
     fn push_flushed(&self, cq: &Cq, wr_id: u64) {
@@ -343,7 +355,7 @@ impl Ud {
             }
         };
         if more {
-            let _ = self.endpoint.queue.enqueue::<_, RESUME>(self.clone());
+            self.resume();
         }
     }
 

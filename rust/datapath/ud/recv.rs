@@ -39,6 +39,7 @@ use crate::{
         qp::QpState, //
     },
 };
+use kernel::sync::Arc;
 use proto::{
     stream::WcStatus,
     wire::DatagramHeader, //
@@ -59,7 +60,7 @@ impl Ud {
     /// Errors: why it is dropped, which nobody is told; the receive that it would have taken
     /// stays.
     pub(in crate::datapath) fn on_datagram(
-        &self,
+        self: &Arc<Self>,
         header: &DatagramHeader,
         meta: &Meta,
         skb: &RxSkb,
@@ -133,7 +134,7 @@ impl Ud {
     }
 
     /// Returns the index of the oldest receive.
-    fn next_receive(&self, inner: &mut Locked<'_>) -> Result<u32, Drop> {
+    fn next_receive(self: &Arc<Self>, inner: &mut Locked<'_>) -> Result<u32, Drop> {
         let rq = inner.rq.as_mut().ok_or(Drop::NoReceive)?;
         if let Some(index) = rq.oldest() {
             return Ok(index);

@@ -33,7 +33,10 @@ use crate::{
         qp::QpState, //
     },
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use proto::{
     packet::Qpn,
     stream::WcStatus,
@@ -120,7 +123,7 @@ impl Pending {
 impl Ud {
     /// Sends what is posted. Returns whether there may be more: the caller comes back later, so
     /// that nobody is kept from the CPU for as long as a process posts.
-    pub(super) fn send_posted(&self, inner: &mut Locked<'_>) -> bool {
+    pub(super) fn send_posted(self: &Arc<Self>, inner: &mut Locked<'_>) -> bool {
         let mut pending = Pending::default();
         let mut more = true;
         for _ in 0..BATCH {
@@ -143,14 +146,14 @@ impl Ud {
         more
     }
 
-    fn wild_ring(&self, inner: &mut Locked<'_>) -> bool {
+    fn wild_ring(self: &Arc<Self>, inner: &mut Locked<'_>) -> bool {
         self.fail_with(inner, QpEvent::Fatal);
         false
     }
 
     /// Carries out the work request `index`, and completes it. Returns whether to go on with the
     /// next.
-    fn send(&self, inner: &mut Locked<'_>, index: u32, pending: &mut Pending) -> bool {
+    fn send(self: &Arc<Self>, inner: &mut Locked<'_>, index: u32, pending: &mut Pending) -> bool {
         let entry = inner.sq.entry(index);
         let wr_id = entry.map_or(0, SendWr::wr_id_of);
         let (signaled, opcode) = entry
