@@ -30,6 +30,7 @@ extern crate std;
 pub mod bits;
 pub mod congestion;
 pub mod connection;
+pub mod fairshare;
 pub mod packet;
 pub mod path;
 pub mod psn;

@@ -129,7 +129,7 @@ impl CongestionControl for DelayTarget {
     fn on_loss(&mut self, e: &LossEvent) {
         if e.cause == LossCause::Timeout {
             self.undo = self.undo.max(Some(self.window));
-            self.window = self.window.min(Window::ONE);
+            self.window.cut(512, Window::ONE);
         }
     }
 

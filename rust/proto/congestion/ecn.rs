@@ -213,9 +213,11 @@ impl CongestionControl for EcnAimd {
         self.round.on_loss(e);
         self.hold = self.hold.saturating_sub(e.lost);
         if e.cause == LossCause::Timeout {
-            // Nothing gets through: RFC 5681 section 3.1.
+            // Mostly it is the route that fails, or a host that stands still; and what was lost
+            // has to go out again before queue pairs lose their patience. So by half each time, not
+            // down to one packet as in RFC 5681.
             self.undo = self.undo.max(Some(self.window));
-            self.window = self.window.min(Window::ONE);
+            self.window.cut(512, Window::ONE);
             self.slow_start = true;
             self.hold = 0;
         }

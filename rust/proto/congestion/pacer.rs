@@ -74,7 +74,8 @@ impl Pace {
         let burst = u64::from(burst);
         Pace {
             interval,
-            slack: Duration((interval.saturating_mul(burst) >> 8).max(grain.0 / 4)),
+            // Who comes late by as much as it waited for loses nothing.
+            slack: Duration((interval.saturating_mul(2 * burst) >> 8).max(grain.0 / 4)),
             quantum: burst,
         }
     }

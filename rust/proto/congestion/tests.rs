@@ -382,7 +382,7 @@ fn a_timeout_that_was_a_mistake_is_undone() {
         };
         p[0].on_loss(&timeout);
         p[0].on_loss(&timeout);
-        assert_eq!(p[0].window(), 1, "{name}");
+        assert_eq!(p[0].window(), before / 4, "{name}");
         p[0].on_route_change(timeout.now);
         p[0].on_spurious(timeout.now);
         assert_eq!(p[0].window(), before, "{name}");
@@ -542,7 +542,7 @@ fn a_pacer_saves_up_nothing() {
     // A thousand seconds later no more than the slack.
     let now = Instant(1 << 40);
     let n = pacer.credit(now, &pace, u64::MAX >> 20).unwrap();
-    assert!(n <= 1_001, "{n}");
+    assert!(n <= 2_001, "{n}");
     for (interval, units) in [(u32::MAX, 1), (1, u64::MAX), (0, u64::MAX)] {
         let pace = Pace::of_rate(interval, u32::MAX, MS);
         let mut pacer = Pacer::default();

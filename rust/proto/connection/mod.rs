@@ -45,7 +45,7 @@ pub use transmit::Rtx;
 use core::marker::PhantomData;
 use core::ops::DerefMut;
 
-use crate::congestion::Pacer;
+use crate::congestion::{Controller, Pacer};
 use crate::packet::PathId;
 use crate::path::{Path, Route, RxStats, TxSlot, TxStats};
 use crate::time::{Duration, Instant};
@@ -202,6 +202,19 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.rate_hint
     }
 
+    /// Changes the law of congestion control, of all paths; it starts from nothing.
+    pub fn set_controller(&mut self, cc: Controller) {
+        self.cfg.controller = cc;
+        for p in self.paths.iter_mut() {
+            p.tx.set_controller(cc);
+        }
+    }
+
+    /// The law of congestion control that paths start with.
+    pub fn controller(&self) -> &Controller {
+        &self.cfg.controller
+    }
+
     /// Number of paths in use, 0 until established.
     pub fn n_paths(&self) -> u16 {
         self.n_paths
@@ -269,6 +282,12 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     /// Counters of a local plane.
     pub fn plane_stats(&self, plane: u8) -> Option<&PlaneStats> {
         self.planes.get(usize::from(plane))
+    }
+
+    /// The least round-trip time that was seen on a local plane, zero if none was.
+    pub fn plane_rtt(&self, plane: u8) -> Duration {
+        let rtt = self.plane_rtt.get(usize::from(plane));
+        rtt.copied().unwrap_or(Duration::ZERO)
     }
 
     /// Sums of the sending counters of all paths.

@@ -29,8 +29,8 @@ pub(super) const OVERHEAD: u64 = 122;
 const MAX_LAG: u64 = 1 << (20 + CLOCK_SHIFT);
 /// Fraction bits of the clock.
 const CLOCK_SHIFT: u32 = 20;
-/// Differences in delivery time that are noise, beside a factor of two: a part of a grain.
-const NOISE: u64 = 10;
+/// Differences in delivery time that are noise, beside a factor of four: in grains.
+const NOISE: u64 = 2;
 /// Loss beyond twice that of the best path at which a path is shunned, of 1024: 3/16. At a tenth a
 /// plane still carries most of its share, and what it loses comes within a round trip; at 30 %
 /// nearly every message would wait for it, some twice.
@@ -111,7 +111,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.scheduler.bursts = self.scheduler.bursts.wrapping_add(1);
         let explore = self.scheduler.bursts % EXPLORE == 0;
         let best = self.best();
-        let noise = self.grain().0 / NOISE;
+        let noise = self.grain().0.saturating_mul(NOISE);
         let mut choice: Option<(Candidate, PathId, u32)> = None;
         let mut paced = None;
         for k in 0..n {
@@ -133,6 +133,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             let shunned = p.tx.loss_share() > SHUN + 2 * best.loss;
             if shunned {
                 if now < self.scheduler.shunned_at {
+                    paced = earlier(paced, Some(self.scheduler.shunned_at));
                     continue;
                 }
                 room = room.min(SHUN_BURST);
@@ -225,7 +226,7 @@ impl Best {
     fn class(&self, delivery: u64, noise: u64) -> u32 {
         let same = self
             .delivery
-            .saturating_mul(2)
+            .saturating_mul(4)
             .max(self.delivery.saturating_add(noise))
             .max(1);
         match delivery / same {

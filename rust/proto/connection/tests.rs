@@ -723,3 +723,67 @@ fn the_number_of_paths_is_settled_once() {
     assert_eq!((a.n_paths(), b.n_paths()), (8, 8));
     assert_eq!(homes(&a)[..2], [(0, 0), (1, 1)]);
 }
+
+/// Sends as much as `a` lets go, acknowledged at once; returns Mbit/s with headers.
+fn rate_under_hint(hint: u32, ms: u64) -> u64 {
+    let (mut a, b) = pair(1, 1);
+    let mut now = Instant(1 << 40);
+    let end = now.after(Duration::from_millis(ms));
+    let mut packets = 0u64;
+    let mut buf = [0; 1020];
+    let desc = TxDesc {
+        opcode: Opcode::Write,
+        len: 4096,
+        ..TxDesc::default()
+    };
+    while now < end {
+        let mut last = Vec::new();
+        while let Some(burst) = a.reserve(now) {
+            for _ in 0..burst.max_packets {
+                let tx = a.assign(now, burst.path, desc, false).unwrap();
+                packets += 1;
+                last.push((burst.path, tx));
+            }
+        }
+        // A timer that the caller is told of is all that brings it back.
+        let blocks: Vec<_> = last
+            .iter()
+            .map(|(path, tx)| AckBlock {
+                path: *path,
+                cum: tx.psn.add(1),
+                stamp: tx.stamp,
+                ..AckBlock::default()
+            })
+            .collect();
+        let soon = now.after(Duration(10_000));
+        if let Some(at) = a.paced_until {
+            assert!(a.poll_timeout().is_some_and(|t| t <= at));
+        }
+        now = a.paced_until.unwrap_or(soon).max(soon);
+        for blocks in blocks.chunks(16) {
+            let n = wire::emit_ack(b.peer_id(), PacketFlags::NONE, hint, blocks, &mut buf);
+            let (header, _) = wire::parse(&buf[..n.unwrap()]).unwrap();
+            let Body::Ack(ack) = header.body else {
+                unreachable!()
+            };
+            a.on_ack(now, &ack);
+        }
+        while a.pop_acked().is_some() {}
+        a.on_timeout(now);
+    }
+    packets * (4096 + 122) * 8 / (1000 * ms)
+}
+
+#[test]
+fn a_hint_limits_the_rate_and_no_hint_does_not() {
+    for hint in [50, 400, 5_000] {
+        let rate = rate_under_hint(hint, 100);
+        let hint = u64::from(hint);
+        // The first window goes out before there is a hint.
+        assert!(
+            rate * 100 >= hint * 95 && rate <= hint + 200,
+            "{rate} under {hint}"
+        );
+    }
+    assert!(rate_under_hint(0, 1) > 20_000);
+}

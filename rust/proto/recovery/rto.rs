@@ -49,11 +49,15 @@ impl Default for Timers {
 const CAPPED: u8 = 40;
 
 impl Timers {
-    /// Retransmission timeout without back-off: SRTT + 4 RTTVAR (RFC 6298 section 2).
+    /// Retransmission timeout without back-off: SRTT + 4 RTTVAR (RFC 6298 section 2). However much
+    /// round trips vary, twice the mean or [`Timers::rto_cap`] is long enough: a queue pair may
+    /// have to wait for just this path, and its patience has an end.
     pub fn rto_base(&self, rtt: &Rtt) -> Duration {
         let base = match rtt.smoothed() {
             None => self.rto_initial,
-            Some(s) => s.saturating_add(rtt.variation().saturating_mul(4)),
+            Some(s) => s
+                .saturating_add(rtt.variation().saturating_mul(4))
+                .min(s.saturating_mul(2).max(self.rto_cap)),
         };
         base.max(self.rto_min)
     }
