@@ -115,6 +115,14 @@ selftests-build:
 selftests: modules provider selftests-build ## selftests in the VM; TEST='name …' for some
 	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run 'selftests/run.sh $(TEST)'
 
+##@ Tools
+
+.PHONY: mrpaths
+mrpaths: ## build/mrpaths: shows what paths do, live; needs debugfs
+	$(Q)tools/build/cargo build -q --release --locked --manifest-path $(CURDIR)/tools/mrpaths/Cargo.toml \
+		--target-dir $(BUILD)/cargo
+	$(Q)cp $(BUILD)/cargo/release/mrpaths $(BUILD)/mrpaths
+
 ##@ Simulation
 
 .PHONY: simulate
