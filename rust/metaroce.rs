@@ -30,7 +30,7 @@ module! {
         },
         window: u32 {
             default: 64,
-            description: "Packets in flight per path, 1 to 256",
+            description: "Packets in flight per path with cc=fixed, 1 to 256",
         },
         crc: u8 {
             default: 1,
@@ -55,6 +55,8 @@ struct MetaRoce {
 impl kernel::InPlaceModule for MetaRoce {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            // A name that is not known is told at once, not when a device is added.
+            _: { params::default_law().map(drop)? },
             // SAFETY: Nothing of the module has run yet.
             _: { unsafe { datapath::host::init() } },
             namespaces <- net::namespace::Registration::new(),

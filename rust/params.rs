@@ -2,7 +2,11 @@
 
 //! Parameters of the module, brought into the ranges that they may have.
 
-use crate::module_parameters;
+use crate::{
+    module_parameters,
+    rdma, //
+};
+use kernel::prelude::*;
 use proto::{
     congestion::{
         Controller,
@@ -22,15 +26,6 @@ pub(crate) struct Transport {
     pub(crate) paths_per_plane: u8,
     /// Whether to ask peers for the CRC.
     pub(crate) crc: bool,
-    /// Packets in flight per path.
-    window: u32,
-}
-
-impl Transport {
-    /// Returns the congestion control that paths start with.
-    pub(crate) fn controller(&self) -> Controller {
-        Controller::Fixed(FixedWindow::new(self.window))
-    }
 }
 
 /// Returns the settings for a new connection.
@@ -41,8 +36,28 @@ pub(crate) fn transport() -> Transport {
             .value()
             .clamp(1, MAX_PATHS_PER_PLANE),
         crc: module_parameters::crc.value() != 0,
-        window: module_parameters::window.value().clamp(1, SPAN),
     }
+}
+
+/// Returns the law of congestion control of that name, in its initial state.
+///
+/// Errors: `EINVAL` if there is none.
+pub(crate) fn law(name: &str) -> Result<Controller> {
+    let law = Controller::by_name(name).ok_or(EINVAL)?;
+    Ok(match law {
+        Controller::Fixed(_) => {
+            let window = module_parameters::window.value().clamp(1, SPAN);
+            Controller::Fixed(FixedWindow::new(window))
+        }
+        law => law,
+    })
+}
+
+/// Returns the law of congestion control of new devices.
+///
+/// Errors: `EINVAL` if the parameter names none.
+pub(crate) fn default_law() -> Result<Controller> {
+    law(rdma::param::cc().to_str().map_err(|_| EINVAL)?)
 }
 
 /// Returns the UDP port of devices that are added from now on.

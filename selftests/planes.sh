@@ -57,6 +57,8 @@ balanced() {
 # Within 10 % of each other is within 5 % of the mean of two.
 balanced_planes() {
 	hosts_up "$1"
+	# Congestion control would have each path take what it sees fit.
+	law fixed
 	balanced $(($1 == 2 ? 5 : 10)) carried "$@"
 }
 
@@ -101,6 +103,7 @@ carried_by_perftest() {
 
 test_perftest_uses_both_planes() {
 	hosts_up 2
+	law fixed
 	balanced 5 carried_by_perftest
 }
 

@@ -57,6 +57,7 @@ use kernel::{
     },
 };
 use proto::{
+    congestion::Controller,
     connection::{
         Config,
         Connection,
@@ -65,6 +66,7 @@ use proto::{
         NakRecord,
         State, //
     },
+    fairshare::Meter,
     packet::{
         PathId,
         Qpn, //
@@ -121,7 +123,9 @@ struct Resolved {
 /// What the connection's lock guards.
 pub(super) struct ConnInner {
     pub(super) proto: Proto,
-    planes: KVec<PlaneInfo>,
+    pub(super) planes: KVec<PlaneInfo>,
+    /// What comes in over each of them.
+    pub(super) meters: [Meter; MAX_PLANES],
     /// Routes in use: at most one for each path.
     routes: KVec<Resolved>,
     /// For building ACKs.
@@ -250,7 +254,7 @@ impl Conn {
         cfg.paths_per_plane = settings.paths_per_plane;
         cfg.payload_mtu = 4096;
         cfg.crc = settings.crc;
-        cfg.controller = settings.controller();
+        cfg.controller = endpoint.law();
 
         let n = usize::from(cfg.paths());
         let mut paths = KVVec::with_capacity(n, GFP_KERNEL)?;
@@ -271,6 +275,7 @@ impl Conn {
                 inner <- new_spinlock_bh!(ConnInner {
                     proto,
                     planes,
+                    meters: [Meter::default(); MAX_PLANES],
                     routes,
                     blocks,
                     users: 0,
@@ -292,6 +297,11 @@ impl Conn {
         endpoint.host().conns.insert(id, conn.clone())?;
         conn.timer.attach(conn.clone());
         Ok(conn)
+    }
+
+    /// Returns its id, by which the peer names it.
+    pub(super) fn id(&self) -> u32 {
+        self.id
     }
 
     /// Returns what tells it from the endpoint's other connections.
@@ -469,6 +479,13 @@ impl Conn {
         self.endpoint.host().qps.for_each(|_, qp| f(&qp));
     }
 
+    /// Changes the law of congestion control. Process context.
+    pub(super) fn set_law(self: &Arc<Self>, law: Controller) {
+        self.inner.lock().proto.set_controller(law);
+        // The new window may be wider.
+        self.run();
+    }
+
     /// A local plane went up or down. Process context.
     pub(super) fn set_plane_up(self: &Arc<Self>, ifindex: u32, up: bool) {
         {
@@ -556,6 +573,11 @@ impl Conn {
 }
 
 impl ConnInner {
+    /// Returns the number of the network device of a plane.
+    pub(super) fn plane_ifindex(&self, plane: u8) -> Option<u32> {
+        self.planes.get(usize::from(plane)).map(|p| p.ifindex)
+    }
+
     /// Returns the route that a path takes just now.
     ///
     /// Errors: what the route lookup says, `ENOMEM`.

@@ -133,6 +133,8 @@ impl Totals {
         self.conn.resets_received += other.conn.resets_received;
         self.conn.reroutes_timeout += other.conn.reroutes_timeout;
         self.conn.reroutes_plane += other.conn.reroutes_plane;
+        self.conn.planes_left += other.conn.planes_left;
+        self.conn.returns += other.conn.returns;
         let sum = |a: &mut [u64], b: &[u64]| {
             for (a, b) in a.iter_mut().zip(b) {
                 *a += b;
@@ -148,7 +150,7 @@ impl Totals {
 /// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
 ///
 /// ib_core puts them all into one netlink message of a page: it has room for no more than some 90.
-pub(crate) const NAMES: [&CStr; 80] = [
+pub(crate) const NAMES: [&CStr; 83] = [
     c"connections",
     c"tx_packets",
     c"tx_bytes",
@@ -159,9 +161,12 @@ pub(crate) const NAMES: [&CStr; 80] = [
     c"retransmits_spurious",
     c"timeouts",
     c"probes_sent",
+    c"marks",
     c"route_changes",
     c"reroutes_timeout",
     c"reroutes_plane",
+    c"planes_left",
+    c"returns",
     c"rx_packets",
     c"rx_duplicates",
     c"rx_outside_window",
@@ -300,7 +305,7 @@ pub(crate) const PATH_NAMES: [&CStr; PATHS] = [
 ];
 
 /// Counters before those of the drops, which those of the planes follow, four for each.
-const GENERAL: usize = 31;
+const GENERAL: usize = 34;
 const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
 
 impl Endpoint {
@@ -321,9 +326,12 @@ impl Endpoint {
             t.tx.spurious,
             t.tx.timeouts,
             t.tx.probes,
+            t.tx.marks,
             t.tx.route_changes,
             t.conn.reroutes_timeout,
             t.conn.reroutes_plane,
+            t.conn.planes_left,
+            t.conn.returns,
             t.rx.packets,
             t.rx.duplicates,
             t.rx.outside,

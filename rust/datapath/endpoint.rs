@@ -20,6 +20,7 @@ use super::{
     mr::MrTable,
     mw::MwTable,
     plane::Planes,
+    shares::Shares,
 };
 use crate::{
     net::netdev::{
@@ -35,15 +36,19 @@ use crate::{
     sync::work::OwnedQueue,
 };
 use kernel::{
-    new_mutex,
+    new_mutex, new_spinlock,
     prelude::*,
     rbtree::RBTree,
     sync::{
         Arc,
-        Mutex, //
+        Mutex,
+        SpinLock, //
     },
 };
-use proto::wire;
+use proto::{
+    congestion::Controller,
+    wire, //
+};
 
 /// Connections of an endpoint, by the two GIDs.
 struct Connections {
@@ -67,6 +72,11 @@ pub(crate) struct Endpoint {
     pub(super) counters: Counters,
     #[pin]
     conns: Mutex<Connections>,
+    /// The law of congestion control of connections that are made from now on.
+    #[pin]
+    law: SpinLock<Controller>,
+    #[pin]
+    pub(super) shares: Shares,
     /// Where connections that are idle are taken down.
     pub(super) queue: OwnedQueue,
 }
@@ -80,6 +90,7 @@ impl Endpoint {
     pub(crate) fn new(ndev: &NetDevice, port: u16) -> Result<Arc<Self>> {
         // Held for as long as it takes to open sockets there.
         let net = ndev.net().ok_or(ENODEV)?;
+        let law = crate::params::default_law()?;
         let mrs = MrTable::new()?;
         let mws = MwTable::new()?;
         let counters = Counters::new()?;
@@ -101,6 +112,8 @@ impl Endpoint {
                     closed: false,
                     retired: Totals::default(),
                 }),
+                law <- new_spinlock!(law),
+                shares <- Shares::new(),
                 queue,
             }),
             GFP_KERNEL,
@@ -255,8 +268,30 @@ impl Endpoint {
         totals
     }
 
+    /// Returns the law of congestion control.
+    pub(crate) fn law(&self) -> Controller {
+        *self.law.lock()
+    }
+
+    /// Returns the inbound capacity of each plane that was set, in Mbit/s; 0 is the link's speed.
+    pub(crate) fn inbound(&self) -> u32 {
+        self.shares.capacity()
+    }
+
+    /// Sets the inbound capacity of each plane, in Mbit/s; 0 is the link's speed.
+    pub(crate) fn set_inbound(&self, mbps: u32) {
+        self.shares.set_capacity(mbps);
+    }
+
+    /// Changes the law of congestion control, also of the connections that there are. Process
+    /// context.
+    pub(crate) fn set_law(&self, law: Controller) {
+        *self.law.lock() = law;
+        self.for_each_conn(|conn| conn.set_law(law));
+    }
+
     /// Calls `f` with each connection, their list locked. Process context.
-    fn for_each_conn(&self, f: impl Fn(&Arc<Conn>)) {
+    pub(super) fn for_each_conn(&self, mut f: impl FnMut(&Arc<Conn>)) {
         let conns = self.conns.lock();
         for conn in conns.by_key.values() {
             f(conn);

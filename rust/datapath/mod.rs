@@ -39,9 +39,11 @@ mod recv_queue;
 mod requester;
 mod responder;
 mod rx;
+mod shares;
 pub(crate) mod srq;
 mod tx;
 pub(crate) mod ud;
+mod view;
 mod work_queue;
 pub(crate) mod wqe;
 

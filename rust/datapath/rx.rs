@@ -5,7 +5,7 @@
 use super::{
     conn::{
         Conn,
-        Proto, //
+        ConnInner, //
     },
     counters::Drop,
     host::Host,
@@ -125,8 +125,8 @@ impl Receiver {
                 let source = (off + header_len, payload as u32);
                 conn.on_data(skb, meta, &base, &data, source)
             }
-            Body::Probe(probe) => conn.with_agreed_crc(&base, false, |proto| {
-                proto.on_probe(now(), &probe, arrival(skb, meta));
+            Body::Probe(probe) => conn.with_agreed_crc(&base, false, |inner| {
+                inner.proto.on_probe(now(), &probe, arrival(skb, meta));
             }),
             _ => Ok(()),
         };
@@ -205,7 +205,9 @@ impl Receiver {
             }
             Body::Ack(ack) => {
                 let conn = self.conn(meta, base.dst_conn)?;
-                let agreed = conn.with_agreed_crc(base, false, |proto| proto.on_ack(now(), &ack));
+                let agreed = conn.with_agreed_crc(base, false, |inner| {
+                    inner.proto.on_ack(now(), &ack);
+                });
                 conn.credit_acked();
                 touched.add(conn);
                 agreed
@@ -386,13 +388,13 @@ impl Conn {
         &self,
         base: &Base,
         local: bool,
-        f: impl FnOnce(&mut Proto) -> R,
+        f: impl FnOnce(&mut ConnInner) -> R,
     ) -> Result<R, Reject> {
         let mut inner = self.inner.lock();
         if !local && inner.proto.crc() && !base.flags.has(PacketFlags::CRC) {
             return Err(Reject::Drop(Drop::Crc));
         }
-        Ok(f(&mut inner.proto))
+        Ok(f(&mut inner))
     }
 
     /// Takes a data packet, whose payload is `source.1` bytes at `source.0` of `skb`.
@@ -405,11 +407,13 @@ impl Conn {
         source: (usize, u32),
     ) -> Result<(), Reject> {
         let arrival = arrival(skb, meta);
-        let rx = self.with_agreed_crc(base, arrival.local, |proto| {
-            proto.rx_check(now(), data, base.flags, arrival)
+        let (rx, plane) = self.with_agreed_crc(base, arrival.local, |inner| {
+            let now = now();
+            let plane = inner.meter(&self.endpoint.shares, now, meta.ifindex, source.1);
+            (inner.proto.rx_check(now, data, base.flags, arrival), plane)
         })?;
-        if let Some(plane) = self.endpoint.planes.id_of(meta.ifindex) {
-            self.endpoint.counters.received(usize::from(plane));
+        if let Some(plane) = plane {
+            self.endpoint.counters.received(plane);
         }
         if rx != Rx::New {
             return Ok(());

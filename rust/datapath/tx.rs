@@ -318,6 +318,7 @@ impl Conn {
             }
         }
         let inner = &mut *inner;
+        let hint = inner.hint(&self.endpoint.shares);
         while let Some(ack) = inner.proto.poll_ack(now, &mut inner.blocks) {
             let with_crc = inner.proto.crc();
             let mut flags = flags_of(with_crc);
@@ -325,7 +326,7 @@ impl Conn {
                 flags = flags.with(PacketFlags::LOCAL);
             }
             let n = inner.blocks.get(..ack.blocks).and_then(|blocks| {
-                wire::emit_ack(inner.proto.peer_id(), flags, 0, blocks, &mut buf)
+                wire::emit_ack(inner.proto.peer_id(), flags, hint, blocks, &mut buf)
             });
             if let (Some(n), Ok(route)) = (n, inner.resolve(self, &ack.route)) {
                 self.send_bytes(route, &mut buf, n, with_crc);

@@ -3,6 +3,7 @@
 #include "helpers.h"
 
 #include "net.c"
+#include "params.c"
 #include "sync.c"
 
 unsigned int metaroce_skb_headlen(const struct sk_buff *skb)

@@ -10,6 +10,7 @@
 
 #include "ib_verbs.h"
 #include "net.h"
+#include "params.h"
 #include "sync.h"
 
 unsigned int metaroce_skb_headlen(const struct sk_buff *skb);

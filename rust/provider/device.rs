@@ -6,6 +6,7 @@ use super::{
     ah,
     counters,
     cq,
+    debugfs::Files,
     mr,
     mw,
     pd,
@@ -69,6 +70,7 @@ use crate::{
 use core::ops::Deref;
 use kernel::{
     alloc::Flags,
+    debugfs::Dir,
     page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
@@ -105,9 +107,11 @@ impl Drop for Traffic {
 
 /// A MetaRoCE device.
 ///
-/// Dropped in this order: the traffic ends, then the network devices may go.
+/// Dropped in this order: nobody looks any more, the traffic ends, then the network devices may go.
 #[pin_data]
 pub(crate) struct Device {
+    #[pin]
+    files: Files,
     pub(super) endpoint: Traffic,
     #[pin]
     pub(super) planes: Planes,
@@ -117,8 +121,12 @@ pub(crate) struct Device {
 
 impl Device {
     /// Makes the data of a device.
-    pub(super) fn new(endpoint: Traffic) -> impl PinInit<Self, Error> {
+    ///
+    /// `dir` is its directory in debugfs.
+    pub(super) fn new(endpoint: Traffic, dir: &Dir) -> impl PinInit<Self, Error> + '_ {
+        let shown = endpoint.clone();
         try_pin_init!(Self {
+            files <- Files::new(dir, shown),
             endpoint,
             planes <- Planes::new(),
             quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,

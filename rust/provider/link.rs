@@ -89,7 +89,11 @@ fn add_device(name: &CStr, ndev: &NetDevice) -> Result {
         node_desc: c"MetaRoCE",
         num_comp_vectors: cpu::nr_cpu_ids(),
     };
-    let dev = UnregisteredDevice::new(ndev, &desc, Device::new(traffic))?;
+    let dir = {
+        let net = ndev.net().ok_or(ENODEV)?;
+        rdma::debugfs::device_dir(Device::NAME, name, &net)?
+    };
+    let dev = UnregisteredDevice::new(ndev, &desc, Device::new(traffic, &dir))?;
     dev.planes.add(ndev)?;
     // Nobody wants to be told of the initial state.
     dev.planes.take_change();

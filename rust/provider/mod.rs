@@ -8,6 +8,7 @@
 mod ah;
 mod counters;
 mod cq;
+mod debugfs;
 mod device;
 mod link;
 mod mr;

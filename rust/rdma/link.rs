@@ -21,6 +21,7 @@ use kernel::{
 };
 
 use super::{
+    debugfs,
     device::{
         self,
         DEVICES, //
@@ -82,6 +83,7 @@ impl<T: LinkType> Registration<T> {
                 unsafe {
                     DEVICES.init();
                     NEW_LINK.init();
+                    debugfs::ROOT.init();
                 }
             },
             ops <- Opaque::ffi_init(|ops: *mut bindings::rdma_link_ops| {
@@ -127,6 +129,8 @@ impl<T: LinkType> PinnedDrop for Registration<T> {
         device::unregister_all::<T>();
         // The list is empty, but would keep its memory.
         *DEVICES.lock() = KVec::new();
+        // The directories in it are gone with the devices.
+        *debugfs::ROOT.lock() = None;
         work::flush();
     }
 }

@@ -10,6 +10,7 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 pub mod attr;
+pub mod debugfs;
 pub mod device;
 pub mod event;
 pub mod gid;
@@ -17,6 +18,7 @@ pub mod link;
 pub mod mmap;
 pub mod object;
 pub mod ops;
+pub mod param;
 pub mod post;
 pub mod qp;
 pub mod restrack;

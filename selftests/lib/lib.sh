@@ -284,6 +284,16 @@ counter() {
 		found { print; exit } $0 == name { found = 1 } END { if (!found) print 0 }'
 }
 
+# Chooses the law of congestion control of both devices: law LAW
+law() {
+	local file
+
+	is_metaroce || return 0
+	for file in /sys/kernel/debug/metaroce/{"$DEV_A","$DEV_B"}{,.*}/cc; do
+		[ ! -e "$file" ] || echo "$1" >"$file" || fail "cannot choose $1"
+	done
+}
+
 # All counters that are not 0, in one line, for diagnosis
 counters() {
 	# shellcheck disable=SC2046

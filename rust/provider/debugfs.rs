@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of a device in debugfs; see the user guide for what is in them.
+
+use crate::{
+    datapath::endpoint::Endpoint,
+    params, //
+};
+use kernel::{
+    debugfs::{
+        Dir,
+        File, //
+    },
+    fmt,
+    prelude::*,
+    sync::Arc,
+    uaccess::UserSliceReader, //
+};
+
+/// Longest text that is written to a file.
+const MAX_TEXT: usize = 16;
+
+/// The files of a device, there as long as this is.
+#[pin_data]
+pub(super) struct Files {
+    #[pin]
+    paths: File<Arc<Endpoint>>,
+    #[pin]
+    cc: File<Arc<Endpoint>>,
+    #[pin]
+    inbound: File<Arc<Endpoint>>,
+}
+
+impl Files {
+    /// Makes the files of a device in `dir`, its directory. Process context.
+    pub(super) fn new(dir: &Dir, endpoint: Arc<Endpoint>) -> impl PinInit<Self, Error> + '_ {
+        let (to_paths, to_cc) = (endpoint.clone(), endpoint.clone());
+        try_pin_init!(Self {
+            paths <- dir.read_callback_file(c"paths", to_paths, &show_paths),
+            cc <- dir.read_write_callback_file(c"cc", to_cc, &show_cc, &store_cc),
+            inbound <- dir.read_write_callback_file(
+                c"inbound",
+                endpoint,
+                &show_inbound,
+                &store_inbound,
+            ),
+        })
+    }
+}
+
+fn show_paths(endpoint: &Arc<Endpoint>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    endpoint.describe(f)
+}
+
+fn show_cc(endpoint: &Arc<Endpoint>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "{}", endpoint.law().name())
+}
+
+fn store_cc(endpoint: &Arc<Endpoint>, reader: &mut UserSliceReader) -> Result {
+    with_text(reader, |text| {
+        endpoint.set_law(params::law(text)?);
+        Ok(())
+    })
+}
+
+fn show_inbound(endpoint: &Arc<Endpoint>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "{}", endpoint.inbound())
+}
+
+fn store_inbound(endpoint: &Arc<Endpoint>, reader: &mut UserSliceReader) -> Result {
+    with_text(reader, |text| {
+        endpoint.set_inbound(text.parse().map_err(|_| EINVAL)?);
+        Ok(())
+    })
+}
+
+/// Calls `f` with what was written, without the newline.
+///
+/// Errors: `EINVAL` if it is longer than anything that is expected, or no text.
+fn with_text(reader: &mut UserSliceReader, f: impl FnOnce(&str) -> Result) -> Result {
+    let mut buf = [0; MAX_TEXT];
+    let n = reader.len();
+    let buf = buf.get_mut(..n).ok_or(EINVAL)?;
+    reader.read_slice(buf)?;
+    f(core::str::from_utf8(buf).map_err(|_| EINVAL)?.trim_ascii())
+}
