@@ -53,6 +53,10 @@ struct Cli {
     /// Payload of a packet, bytes.
     #[arg(long, global = true, default_value_t = 4096)]
     mtu: u32,
+    /// Queues: where marking begins, where all is marked, and what fits, in tenths of a link's
+    /// bandwidth-delay product.
+    #[arg(long, global = true, num_args = 3, default_values_t = [2, 8, 40])]
+    queue: Vec<u64>,
     /// Paths per plane of a connection.
     #[arg(long, global = true)]
     paths: Option<u8>,
@@ -149,6 +153,9 @@ impl Cli {
         p.delay = self.delay * NS;
         p.host_delay = self.host_delay * NS;
         p.mtu = self.mtu;
+        if let Ok(queue) = <[u64; 3]>::try_from(self.queue.as_slice()) {
+            p.queue = queue;
+        }
         p.effort = self.effort;
         if let Some(n) = self.paths {
             p.settings.paths = n;

@@ -56,7 +56,7 @@ impl Default for Settings {
         Settings {
             paths: Config::PATHS_PER_PLANE,
             law: Law::Ecn,
-            burst: 4,
+            burst: 1,
             // For hardware and round trips of some 10 us; the module's defaults allow for the
             // scheduling of virtual machines.
             timers: Timers {

@@ -37,6 +37,10 @@ pub struct Params {
     pub host_delay: Ps,
     /// Payload of a packet.
     pub mtu: u32,
+    /// Where marking begins, where all is marked, and how much a queue holds, in tenths of the
+    /// bandwidth-delay product of a link. By default 0.2, 0.8 and 4, as the Ultra Ethernet
+    /// specification 1.0 advises.
+    pub queue: [u64; 3],
     /// How MetaRoCE is set.
     pub settings: Settings,
     /// Seed.
@@ -54,6 +58,7 @@ impl Default for Params {
             delay: 600 * NS,
             host_delay: US,
             mtu: 4096,
+            queue: [2, 8, 40],
             settings: Settings::default(),
             seed: 1,
             effort: 1.0,
@@ -62,8 +67,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// The network. Queues are marked between 0.2 and 0.8 bandwidth-delay products and hold 4, as
-    /// the Ultra Ethernet specification 1.0 advises.
+    /// The network.
     pub fn fabric(&self) -> FabricConfig {
         let mut fabric = FabricConfig {
             shape: self.shape,
@@ -75,9 +79,9 @@ impl Params {
         };
         let bdp = fabric.rtt(u64::from(self.mtu)) / fabric.per_byte();
         fabric.queueing = Queueing {
-            mark_min: bdp / 5,
-            mark_max: bdp * 4 / 5,
-            limit: bdp * 4,
+            mark_min: bdp * self.queue[0] / 10,
+            mark_max: bdp * self.queue[1] / 10,
+            limit: bdp * self.queue[2] / 10,
         };
         fabric
     }
