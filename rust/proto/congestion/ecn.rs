@@ -81,6 +81,11 @@ impl EcnAimd {
         }
     }
 
+    /// Makes the first window `window`, if that is smaller.
+    pub fn start_with(&mut self, window: Window) {
+        self.window = self.window.min(window);
+    }
+
     /// Sets what of a delay is the hosts' doing; a millisecond otherwise.
     pub fn set_granularity(&mut self, grain: Duration) {
         self.grain = grain;

@@ -138,6 +138,16 @@ impl Controller {
         }
     }
 
+    /// Lets a law that knows nothing yet start with `window`, if that is less than its own start: a
+    /// connection's paths all start at once.
+    pub fn start_with(&mut self, window: Window) {
+        match self {
+            Controller::Fixed(_) => {}
+            Controller::Ecn(c) => c.start_with(window),
+            Controller::Delay(c) => c.start_with(window),
+        }
+    }
+
     /// Sets what of a delay is the hosts' doing, [`crate::recovery::Timers::granularity`].
     pub fn set_granularity(&mut self, grain: Duration) {
         match self {

@@ -82,10 +82,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
                 continue;
             }
             self.change_planes(now, path);
-            if let Some(p) = self.path_mut(path) {
-                p.tx.write_off();
-            }
-            self.refresh(path);
+            self.write_off(path);
         }
     }
 

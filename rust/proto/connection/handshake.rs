@@ -9,6 +9,7 @@
 //! (compare the challenge ACK of RFC 5961 section 4).
 
 use super::{Connection, Event, NakStore, Paths, Slots};
+use crate::congestion::Window;
 use crate::packet::{PathId, Qpn};
 use crate::psn::Psn;
 use crate::time::{Duration, Instant};
@@ -18,6 +19,9 @@ use crate::wire::{Features, Gid, InitHeader, PacketFlags, Plane, ResetHeader, Re
 const RETRY_FIRST: Duration = Duration::from_millis(2);
 /// Longest wait before a repetition of INIT.
 const RETRY_MAX: Duration = Duration::from_millis(200);
+/// Packets that a connection starts with, on all of its paths together. A window for each would be
+/// several bandwidth-delay products where paths are many and round trips short.
+const FIRST_FLIGHT: u32 = 64;
 /// Repetitions of an INIT that only announces a change of planes.
 const ANNOUNCE_TRIES: u32 = 8;
 
@@ -365,12 +369,16 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             .min(u16::from(peer.paths.max(1)))
             .min(room);
         self.n_paths = n;
+        // Not all connections begin on the same plane.
+        self.scheduler.start_at(self.cfg.seed, n);
         for i in 0..n {
             let path = PathId(i);
             let route = self.home_route(path);
             let tx_first = first_psn(peer.src_conn, path);
             let rx_first = first_psn(self.cfg.local_id, path);
-            let (cc, grain) = (self.cfg.controller, self.cfg.timers.granularity);
+            let (mut cc, grain) = (self.cfg.controller, self.cfg.timers.granularity);
+            let share = FIRST_FLIGHT.checked_div(u32::from(n)).unwrap_or(1);
+            cc.start_with(Window::packets(share.max(1)));
             if let Some(p) = self.path_mut(path) {
                 p.restart(tx_first, rx_first, route, cc);
                 p.tx.set_granularity(grain);

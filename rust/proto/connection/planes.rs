@@ -138,6 +138,8 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
                 ..route
             };
             self.reroute(now, path, route, true);
+            // Neither packets nor their ACKs come through any more.
+            self.write_off(path);
             self.stats.reroutes_plane += 1;
         }
     }
@@ -150,6 +152,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             src_port: self.next_port(),
             epoch: 0,
         }
+    }
+
+    /// What the path sent on earlier routes is lost.
+    pub(super) fn write_off(&mut self, path: PathId) {
+        if let Some(p) = self.path_mut(path) {
+            p.tx.write_off();
+        }
+        self.refresh(path);
     }
 
     fn reroute(&mut self, now: Instant, path: PathId, route: Route, old_dead: bool) {

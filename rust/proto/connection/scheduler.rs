@@ -61,6 +61,12 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
+    /// Begins with one of `n` paths, picked by a random number.
+    pub(super) fn start_at(&mut self, random: u32, n: u16) {
+        let turn = random.checked_rem(u32::from(n)).unwrap_or(0);
+        self.turn = u16::try_from(turn).unwrap_or(0);
+    }
+
     fn clock(&self, plane: u8) -> u64 {
         self.clock.get(usize::from(plane)).copied().unwrap_or(0)
     }

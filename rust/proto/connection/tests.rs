@@ -531,21 +531,11 @@ fn what_is_outstanding_on_a_dead_plane_is_sent_on_another() {
     }
     assert_eq!(n, 16 * 64);
     a.set_local_plane(now, 1, false);
-    // A probe goes out on the new route of each path that moved, and proves its packets lost.
+    // A probe goes out on the new route of each path that moved. Its answer is not waited for.
     let mut probes = 0;
     while let Some(p) = a.poll_probe(now) {
         probes += 1;
         assert_eq!(p.route.local_plane, 0);
-        let tx = &a.path(p.header.path).unwrap().tx;
-        let cum = p.header.next_psn.sub(tx.in_flight());
-        let block = AckBlock {
-            path: p.header.path,
-            route_epoch: p.header.route_epoch,
-            cum,
-            stamp: p.header.stamp,
-            ..AckBlock::default()
-        };
-        assert_eq!(a.on_ack_block(now, &block).lost, 64);
     }
     assert_eq!(probes, 8);
     let mut n = 0;
@@ -556,7 +546,7 @@ fn what_is_outstanding_on_a_dead_plane_is_sent_on_another() {
     }
     assert_eq!(n, 8 * 64);
     assert_eq!(a.plane_stats(0).unwrap().retransmits, n);
-    assert_eq!(a.tx_totals().retransmits_probe, n);
+    assert_eq!(a.tx_totals().retransmits_timeout, n);
 }
 
 /// Delivers the probes of `a` and the ACKs to them.

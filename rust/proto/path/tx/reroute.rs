@@ -35,9 +35,9 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         }
     }
 
-    /// Whatever was sent on earlier routes is lost: the planes were silent for longer than a timeout.
-    /// So it need not wait until a probe has proved that, a round trip. The controller is not told,
-    /// it has started over with the route.
+    /// Whatever was sent on earlier routes is lost: their planes are down, or were silent for longer
+    /// than a timeout. So it need not wait until a probe has proved that, a round trip. The
+    /// controller is not told, it has started over with the route.
     pub fn write_off(&mut self) {
         let epoch = self.route.epoch;
         let una = index(self.una);
