@@ -4,7 +4,7 @@
 
 use metaroce_sim::fabric::{Queueing, Shape};
 use metaroce_sim::rng::{seeds, Rng};
-use metaroce_sim::scenario::{linear, recovery, Failure, Params};
+use metaroce_sim::scenario::{incast_of, joiner, linear, recovery, Failure, Params};
 use metaroce_sim::time::{MS, US};
 use metaroce_sim::transport::Transport;
 use metaroce_sim::world::{Idle, Workload, World, WorldConfig};
@@ -124,12 +124,35 @@ fn throughput_is_linear_in_planes() {
     }
 }
 
-/// A plane dies: what was on it gets through on the others, whether hosts are told or not.
+/// A plane dies: what was on it gets through on the others, whether hosts are told or not, and
+/// goodput is back within three round trips once they know.
 #[test]
 fn a_dead_plane_is_left() {
+    let p = Params {
+        planes: 4,
+        effort: 0.3,
+        ..small(4)
+    };
     for failure in [Failure::Carrier, Failure::Blackhole] {
-        let r = recovery(&small(4), failure, 3 * MS, MS);
-        assert!(r.recovered.is_some(), "{failure:?} {r:?}");
+        let r = recovery(&p, failure, 500 * US, 100 * US);
+        let noticed = r.noticed(failure).expect("hosts leave the plane");
+        let recovered = r.recovered.expect("goodput recovers");
+        let rtts = recovered.saturating_sub(noticed) as f64 / p.rtt() as f64;
+        assert!(rtts <= 3.0, "{failure:?}: {rtts:.1} round trips");
         assert!(r.during >= 0.95, "{failure:?}: {:.3}", r.during);
     }
+}
+
+#[test]
+fn incast_is_fair_and_full() {
+    let p = Params {
+        effort: 0.5,
+        ..small(5)
+    };
+    let r = incast_of(&p, 8);
+    assert!(r.jain >= 0.98, "{r:?}");
+    assert!(r.share >= 0.95, "{r:?}");
+    let joined = joiner(&p, Transport::MetaRoce, 7).settled;
+    let joined = joined.expect("the joiner gets its share") as f64 / p.rtt() as f64;
+    assert!(joined <= 2.0, "{joined:.1} round trips");
 }

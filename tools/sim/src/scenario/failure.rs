@@ -130,6 +130,17 @@ pub struct Recovery {
     pub lines: Vec<String>,
 }
 
+impl Recovery {
+    /// From the failure until all hosts knew of it: until the last connection had left a plane that
+    /// carries nothing, or the first did something where only a part is bad.
+    pub fn noticed(&self, failure: Failure) -> Option<Ps> {
+        match failure {
+            Failure::Blackhole => self.left,
+            _ => self.detected,
+        }
+    }
+}
+
 /// Resolution of the curve.
 pub const BIN: Ps = US;
 
@@ -244,7 +255,7 @@ pub fn failure(p: &Params) -> Report {
             "detected_us",
             "left_us",
             "recovered_us",
-            "recovered_rtt",
+            "beyond_rtt",
             "stuck_us",
             "gap_us",
             "during",
@@ -274,7 +285,7 @@ pub fn failure(p: &Params) -> Report {
         let time = |t: Option<Ps>| t.map_or("never".to_owned(), |t| format!("{:.0}", us(t)));
         let beyond = r
             .recovered
-            .zip(r.detected)
+            .zip(r.noticed(f))
             .map(|(r, d)| r.saturating_sub(d));
         table.rows.push(vec![
             f.name().to_owned(),

@@ -242,7 +242,7 @@ fn distribution(name: &str, samples: &[f64]) -> Curve {
 
 /// All to all at load `load`, messages of `len` bytes: the report, and MetaRoCE's times.
 pub fn all_to_all(p: &Params, load: f64, len: u32) -> (Report, Vec<Completion>) {
-    let n = (20_000.0 * p.effort) as usize;
+    let n = (10_000.0 * p.effort) as usize;
     let title = format!(
         "All to all, {} hosts, {} planes, messages of {} KiB, load {load}",
         p.shape.n_hosts(),
