@@ -4,6 +4,8 @@
 
 random:  random bytes of random length
 headers: every type with a plausible base header, the rest random
+datagrams: messages for datagram queue pairs, right but for what is random in
+         them: general services get management datagrams that nobody sent
 damage:  real packets, captured from a netdev, cut or with bytes changed
 forge:   the same, with a correct CRC afterwards: what only somebody who can
          listen could send
@@ -71,6 +73,56 @@ def header_datagram(rng):
     return with_crc(data) if rng.random() < 0.7 else data
 
 
+def gid(address):
+    """The GID of an address: IPv4 is mapped into IPv6."""
+    if ":" in address:
+        return socket.inet_pton(socket.AF_INET6, address)
+    return bytes(10) + b"\xff\xff" + socket.inet_aton(address)
+
+
+def management_datagram(rng):
+    """256 bytes with a common header that ib_mad believes, or nearly so."""
+    head = struct.pack(
+        "!BBBBHHQHHI",
+        1,
+        rng.choice((0x07, 0x07, 0x01, 0x03, 0x04, rng.randrange(256))),
+        rng.choice((1, 2, rng.randrange(256))),
+        rng.choice((1, 2, 3, 0x81, 0x92, rng.randrange(256))),
+        0,
+        0,
+        rng.getrandbits(64),
+        rng.choice((*range(0x10, 0x1A), rng.getrandbits(16))),
+        0,
+        rng.getrandbits(32),
+    )
+    data = (head + rng.randbytes(232))[:256]
+    return data[: rng.choice((256, 256, 256, 0, 23, 24, 255, 200))]
+
+
+def datagram(rng, target):
+    source = bytes(rng.choice((gid(target)[:15], rng.randbytes(15)))) + rng.randbytes(1)
+    to_services = rng.random() < 0.6
+    data = struct.pack(
+        "!BBBBIIIIII16s16s",
+        VERSION,
+        7,
+        FLAG_CRC,
+        15,
+        rng.choice((0, rng.getrandbits(32))),
+        0,
+        rng.choice((0, 1, 2, 3, 4, 0x80)) << 24 | (1 if to_services else rng.getrandbits(24)),
+        rng.choice((1, rng.getrandbits(24))),
+        0x80010000 if to_services else rng.getrandbits(32),
+        rng.getrandbits(32),
+        source,
+        rng.choice((gid(target), gid(target), rng.randbytes(16))),
+    )
+    payload = management_datagram(rng)
+    if rng.random() < 0.1:
+        payload += rng.randbytes(rng.randrange(8000))
+    return with_crc(data + payload)
+
+
 def udp_payload(frame):
     """The payload if this Ethernet frame goes to our port, else None."""
     kind = struct.unpack_from("!H", frame, 12)[0]
@@ -133,7 +185,7 @@ def forged(rng, packet):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("mode", choices=("random", "headers", "damage", "forge"))
+    parser.add_argument("mode", choices=("random", "headers", "datagrams", "damage", "forge"))
     parser.add_argument("target", help="address")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
@@ -156,6 +208,8 @@ def main():
             data = random_datagram(rng)
         elif args.mode == "headers":
             data = header_datagram(rng)
+        elif args.mode == "datagrams":
+            data = datagram(rng, args.target)
         elif args.mode == "damage":
             data = damaged(rng, rng.choice(packets))
         else:
