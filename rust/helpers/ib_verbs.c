@@ -153,6 +153,14 @@ void *metaroce_page_address(struct page *page)
 	return page_address(page);
 }
 
+/* Waits for the work that handles completions of @cq, if there is such. */
+void metaroce_ib_flush_cq(struct ib_cq *cq)
+{
+	if (cq->poll_ctx == IB_POLL_WORKQUEUE ||
+	    cq->poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
+		flush_work(&cq->work);
+}
+
 /* The page at @addr of the kernel's linear mapping, NULL elsewhere. */
 struct page *metaroce_linear_page(unsigned long addr)
 {

@@ -30,6 +30,7 @@ u32 metaroce_gid_attr_ifindex(const struct ib_gid_attr *attr);
 void *metaroce_vmalloc_shared(size_t size);
 int metaroce_map_shared(struct vm_area_struct *vma, void *addr, size_t size);
 void *metaroce_page_address(struct page *page);
+void metaroce_ib_flush_cq(struct ib_cq *cq);
 struct page *metaroce_linear_page(unsigned long addr);
 bool metaroce_page_is_shareable(struct page *page);
 void metaroce_flush_ib_wq(void);

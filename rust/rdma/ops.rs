@@ -1062,6 +1062,17 @@ impl<T: Operations> VTable<T> {
             // SAFETY: By the requirements of this function.
             let (dev, this) =
                 unsafe { (Device::<T>::from_raw((*qp).device), Qp::<T>::from_raw(qp)) };
+            // ib_mad destroys its queue pair before its completion queue, and may be busy with a
+            // completion, for which it posts a receive in the end: resolving an address takes
+            // seconds. It begins with no other any more.
+            //
+            // SAFETY: By the requirements of this function; ib_mad is not in that work here.
+            unsafe {
+                if (*qp).qp_type == bindings::ib_qp_type_IB_QPT_GSI {
+                    bindings::metaroce_ib_flush_cq((*qp).send_cq);
+                    bindings::metaroce_ib_flush_cq((*qp).recv_cq);
+                }
+            }
             T::destroy_qp(dev, this);
             this.reporting().sever();
             // SAFETY: By the requirements of this function.
