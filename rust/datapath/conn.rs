@@ -76,7 +76,10 @@ use proto::{
         TxSlot,
         SPAN, //
     },
-    time::Instant,
+    time::{
+        Duration,
+        Instant, //
+    },
     wire::{
         AckBlock,
         Gid,
@@ -132,8 +135,8 @@ pub(super) struct ConnInner {
     pub(super) blocks: KVec<AckBlock>,
     /// Queue pairs that belong to the connection.
     users: usize,
-    /// When the last one left.
-    idle_since: Option<Instant>,
+    /// When to give up waiting for another one, after the last has left.
+    idle_until: Option<Instant>,
 }
 
 /// The connection's lock, held.
@@ -279,7 +282,7 @@ impl Conn {
                     routes,
                     blocks,
                     users: 0,
-                    idle_since: None,
+                    idle_until: None,
                 }),
                 ready <- new_spinlock_bh!(Ready {
                     ring: KVec::new(),
@@ -342,7 +345,7 @@ impl Conn {
         }
         let mut inner = self.inner.lock();
         inner.users += 1;
-        inner.idle_since = None;
+        inner.idle_until = None;
         Ok(())
     }
 
@@ -367,9 +370,14 @@ impl Conn {
         let mut inner = self.inner.lock();
         inner.users = inner.users.saturating_sub(1);
         if inner.users == 0 {
-            let now = now();
-            inner.idle_since = Some(now);
-            self.timer.arm_by(now.0 + IDLE_NS);
+            // A peer that has never answered sends nothing again.
+            let wait = match inner.proto.peer_id() {
+                0 => 0,
+                _ => IDLE_NS,
+            };
+            let end = now().after(Duration(wait));
+            inner.idle_until = Some(end);
+            self.timer.arm_by(end.0);
         }
     }
 
@@ -454,7 +462,7 @@ impl Conn {
                     inner.routes.clear();
                 }
             }
-            let idle = inner.idle_since.map(|t| t.0 + IDLE_NS);
+            let idle = inner.idle_until.map(|t| t.0);
             let timeout = inner.proto.poll_timeout().map(|t| t.0);
             [timeout, idle].into_iter().flatten().min()
         };
@@ -650,10 +658,7 @@ impl TimerCallback for Conn {
             let now = now();
             inner.proto.on_timeout(now);
             // Taken, so that the timer is not set for it again.
-            inner
-                .idle_since
-                .take_if(|t| now >= t.after(proto::time::Duration(IDLE_NS)))
-                .is_some()
+            inner.idle_until.take_if(|t| now >= *t).is_some()
         };
         conn.run();
         if idle {
