@@ -46,10 +46,6 @@ use proto::{
     },
 };
 
-/// How often the send queue is looked at again under one hold of the lock, because work requests
-/// that send nothing have been carried out. Each time takes as many as a stream has room for.
-const FETCHES: usize = 2;
-
 /// Why a packet could not be built.
 pub(super) enum BuildError {
     /// The work request's memory may not be used (any more).
@@ -71,13 +67,8 @@ impl Qp {
     /// Returns whether there may be more that can be carried out at once: such work requests make
     /// room for the next ones, and a process that goes on posting them is not to keep the lock.
     pub(super) fn fetch(&self, inner: &mut Locked<'_>) -> bool {
-        for _ in 0..FETCHES {
-            self.fetch_posted(inner);
-            if !self.run_local(inner) {
-                return false;
-            }
-        }
-        true
+        self.fetch_posted(inner);
+        self.run_local(inner)
     }
 
     /// Takes work requests off the send queue while the stream has room for them.

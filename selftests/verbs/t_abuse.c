@@ -102,10 +102,10 @@ static void find_ring(struct rings *r, struct ring *ring, uint64_t first, uint64
 }
 
 /* Two QPs that have talked a little, the rings of a's found in memory. */
-static void rings_new(struct rings *r, struct env *env)
+static void rings_new_deep(struct rings *r, struct env *env, int depth)
 {
 	memset(r, 0, sizeof(*r));
-	pair_new(&r->pair, env, OPTS(.depth = 16, .sge = 4, .max_inline = 64, .timeout = 12));
+	pair_new(&r->pair, env, OPTS(.depth = depth, .sge = 4, .max_inline = 64, .timeout = 12));
 	buf_new(&r->buf, &env->a, 65536, ACCESS_ALL);
 	buf_new(&r->peer, &env->b, 65536, ACCESS_ALL);
 	OK(post_recv(&r->pair.a, RECV_1, r->buf.p, 100, r->buf.mr->lkey));
@@ -122,6 +122,11 @@ static void rings_new(struct rings *r, struct env *env)
 	cq_expect(&r->pair.a.scq, SEND_2, IBV_WC_SUCCESS);
 	find_ring(r, &r->sq, SEND_1, SEND_2, 0, NULL, "send queue");
 	find_ring(r, &r->scq, SEND_2, 0, METAROCE_CQE_SIZE, &r->sq, "CQ of sends");
+}
+
+static void rings_new(struct rings *r, struct env *env)
+{
+	rings_new_deep(r, env, 16);
 }
 
 static struct metaroce_send_wqe *next_wqe(struct rings *r)
@@ -393,7 +398,8 @@ enum flood_case {
 	FLUSH_SENDS, FLUSH_RECEIVES, BINDS,
 };
 
-#define FLOOD_DEPTH	16
+/* So deep that the queue lasts until the other thread has the CPU again. */
+#define FLOOD_DEPTH	2048
 #define FLOOD_MS	10000
 
 static struct metaroce_ring_hdr *flooded;
@@ -423,7 +429,7 @@ static void queue_flood(struct env *env, const struct test *test)
 	int i;
 
 	need_metaroce();
-	rings_new(&r, env);
+	rings_new_deep(&r, env, FLOOD_DEPTH);
 	mw = ibv_alloc_mw(env->a.pd, IBV_MW_TYPE_1);
 	CHECK(mw, "ibv_alloc_mw: %m");
 	for (i = 0; i < FLOOD_DEPTH && what == BINDS; i++) {
