@@ -18,15 +18,15 @@ bool metaroce_ib_device_try_get(struct ib_device *dev)
 	return ib_device_try_get(dev);
 }
 
-/*
- * Compares with the copy of the name that ib_core keeps: that of the device is
- * freed by a rename at the same time.
- */
 struct ib_device *metaroce_ib_device_of(struct device *dev)
 {
 	return rdma_device_to_ibdev(dev);
 }
 
+/*
+ * Compares with the copy of the name that ib_core keeps: that of the device is
+ * freed by a rename at the same time.
+ */
 bool metaroce_ib_device_has_name(const struct ib_device *dev, const char *name)
 {
 	return !strncmp(dev->name, name, IB_DEVICE_NAME_MAX);
