@@ -41,6 +41,10 @@ pub enum Opcode {
     AtomicResponse = 10,
     /// The responder half of a stream refuses a message.
     Nak = 11,
+    /// Asks for an atomic write of 8 bytes; answered as an atomic is.
+    AtomicWrite = 12,
+    /// Asks for what was written to be made visible, or durable; answered as an atomic is.
+    Flush = 13,
 }
 
 /// Why a responder refuses a message. The numbers are wire code points.
@@ -137,6 +141,15 @@ impl Opcode {
         )
     }
 
+    /// Whether this is a request that is executed in its turn, once, and answered with what it found
+    /// or a mere [`Opcode::AtomicResponse`].
+    pub const fn is_atomic(self) -> bool {
+        matches!(
+            self,
+            Opcode::CmpSwap | Opcode::FetchAdd | Opcode::AtomicWrite | Opcode::Flush
+        )
+    }
+
     /// Whether this is (part of) a request, which a stream may refuse.
     pub const fn is_request(self) -> bool {
         !matches!(
@@ -183,13 +196,15 @@ pub struct DataFields {
     pub rkey: u32,
     /// The receive that the message consumes (Send, SendImm, SendInv, WriteImm).
     pub rsn: Rsn,
-    /// Immediate data (SendImm, WriteImm): the big-endian 32-bit word, read as a number.
+    /// Immediate data (SendImm, WriteImm): the big-endian 32-bit word, read as a number. What a Flush
+    /// does: its placement type in bits 0–7, its selectivity in bits 8–15, with the values of
+    /// libibverbs.
     pub imm: u32,
-    /// Bytes to read (ReadRequest).
+    /// Bytes to read (ReadRequest) or to flush (Flush).
     pub length: u32,
     /// Compare value (CmpSwap) or addend (FetchAdd).
     pub compare_add: u64,
-    /// Swap value (CmpSwap).
+    /// Swap value (CmpSwap), or the value to write (AtomicWrite).
     pub swap: u64,
     /// Value found at the responder (AtomicResponse).
     pub original: u64,

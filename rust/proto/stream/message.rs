@@ -26,6 +26,10 @@ pub enum SendOp {
     CmpSwap,
     /// Atomic fetch and add.
     FetchAdd,
+    /// Atomic write of 8 bytes.
+    AtomicWrite,
+    /// Flush of what was written.
+    Flush,
     /// An operation that the caller carries out itself when its turn comes (local invalidate,
     /// memory window bind, fast registration). It takes its place in the order of execution and
     /// completion, and sends nothing.
@@ -44,16 +48,21 @@ impl SendOp {
             SendOp::Read => Opcode::ReadRequest,
             SendOp::CmpSwap => Opcode::CmpSwap,
             SendOp::FetchAdd => Opcode::FetchAdd,
+            SendOp::AtomicWrite => Opcode::AtomicWrite,
+            SendOp::Flush => Opcode::Flush,
             SendOp::Local => Opcode::Void,
         }
     }
 
-    /// Whether the peer answers with data (what `max_rd_atomic` limits and a fence waits for).
+    /// Whether the peer answers (what `max_rd_atomic` limits and a fence waits for).
     pub const fn has_response(self) -> bool {
-        matches!(self, SendOp::Read | SendOp::CmpSwap | SendOp::FetchAdd)
+        matches!(
+            self,
+            SendOp::Read | SendOp::CmpSwap | SendOp::FetchAdd | SendOp::AtomicWrite | SendOp::Flush
+        )
     }
 
-    /// Whether it is an atomic.
+    /// Whether it is an atomic that fetches.
     pub const fn is_atomic(self) -> bool {
         matches!(self, SendOp::CmpSwap | SendOp::FetchAdd)
     }
@@ -78,18 +87,21 @@ pub struct SendWork {
     pub after_all: bool,
     /// Solicited event indicator.
     pub solicited: bool,
-    /// Length of the local buffer list in bytes; ignored for atomics, whose length is 8.
+    /// Length of the local buffer list in bytes, or of what is flushed; ignored for atomics, whose
+    /// length is 8.
     pub len: u32,
-    /// Remote address (Write, Read, atomics).
+    /// Remote address (Write, Read, atomics, Flush).
     pub va: u64,
     /// Remote key (Write, Read, atomics).
     pub rkey: u32,
     /// Immediate data as the big-endian word read as a number (SendImm, WriteImm), or the remote
-    /// key to invalidate (SendInv).
+    /// key to invalidate (SendInv), or what to do (Flush), see [`DataFields::imm`].
+    ///
+    /// [`DataFields::imm`]: crate::packet::DataFields::imm
     pub imm_or_inv: u32,
     /// Compare value (CmpSwap) or addend (FetchAdd).
     pub compare_add: u64,
-    /// Swap value (CmpSwap).
+    /// Swap value (CmpSwap), or the value to write (AtomicWrite).
     pub swap: u64,
     /// Given back in packets and the completion; means nothing to the stream.
     pub cookie: u32,

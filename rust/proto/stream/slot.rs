@@ -75,11 +75,7 @@ impl MsgSlot {
 
     /// Whether it holds a request that is answered with data.
     pub(super) const fn has_response(&self) -> bool {
-        self.placed != 0
-            && matches!(
-                self.opcode,
-                Opcode::ReadRequest | Opcode::CmpSwap | Opcode::FetchAdd
-            )
+        self.placed != 0 && (matches!(self.opcode, Opcode::ReadRequest) || self.opcode.is_atomic())
     }
 
     /// Length of the message; final once it is complete.
@@ -155,8 +151,8 @@ impl MsgSlot {
             };
         }
         self.extent = match f.opcode {
-            Opcode::ReadRequest => f.length,
-            Opcode::CmpSwap | Opcode::FetchAdd => 8,
+            Opcode::ReadRequest | Opcode::Flush => f.length,
+            Opcode::CmpSwap | Opcode::FetchAdd | Opcode::AtomicWrite => 8,
             _ => self.extent.max(end),
         };
         self.packets = packets.unwrap_or(self.packets);

@@ -49,6 +49,21 @@ fn parse_extension(f: &mut DataFields, r: &mut Reader<'_>) -> Result<(), WireErr
                 f.swap = swap;
             }
         }
+        Opcode::AtomicWrite => {
+            f.va = r.u64()?;
+            f.rkey = r.u32()?;
+            r.u32()?;
+            f.swap = r.u64()?;
+        }
+        Opcode::Flush => {
+            f.va = r.u64()?;
+            f.rkey = r.u32()?;
+            f.length = r.u32()?;
+            // Placement type and selectivity.
+            let (placement, selectivity) = (r.u8()?, r.u8()?);
+            f.imm = u32::from(placement) | u32::from(selectivity) << 8;
+            r.u16()?;
+        }
         Opcode::AtomicResponse => f.original = r.u64()?,
         Opcode::Nak => {
             f.code = NakCode::from_code(r.u8()?).ok_or(WireError::BadNakCode)?;
@@ -97,6 +112,21 @@ fn emit_extension(f: &DataFields, w: &mut Writer<'_>) -> Option<()> {
                 0
             })
         }
+        Opcode::AtomicWrite => {
+            w.u64(f.va)?;
+            w.u32(f.rkey)?;
+            w.u32(0)?;
+            w.u64(f.swap)
+        }
+        Opcode::Flush => {
+            w.u64(f.va)?;
+            w.u32(f.rkey)?;
+            w.u32(f.length)?;
+            let [placement, selectivity, ..] = f.imm.to_le_bytes();
+            w.u8(placement)?;
+            w.u8(selectivity)?;
+            w.u16(0)
+        }
         Opcode::AtomicResponse => w.u64(f.original),
         Opcode::Nak => {
             // CAST: fieldless enum with u8 representation.
@@ -121,6 +151,8 @@ const fn opcode(v: u8) -> Option<Opcode> {
         9 => Opcode::FetchAdd,
         10 => Opcode::AtomicResponse,
         11 => Opcode::Nak,
+        12 => Opcode::AtomicWrite,
+        13 => Opcode::Flush,
         _ => return None,
     })
 }
@@ -136,7 +168,8 @@ pub const fn data_header_len(opcode: Opcode) -> usize {
             Opcode::SendImm | Opcode::SendInv | Opcode::AtomicResponse => 8,
             Opcode::Write => 12,
             Opcode::ReadRequest => 16,
-            Opcode::WriteImm => 20,
+            Opcode::WriteImm | Opcode::Flush => 20,
+            Opcode::AtomicWrite => 24,
             Opcode::CmpSwap | Opcode::FetchAdd => 32,
         }
 }

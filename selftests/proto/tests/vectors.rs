@@ -105,6 +105,8 @@ const OPCODES: [Opcode; 12] = [
     Opcode::ReadResponse,
     Opcode::CmpSwap,
     Opcode::FetchAdd,
+    Opcode::AtomicWrite,
+    Opcode::Flush,
     Opcode::AtomicResponse,
     Opcode::Nak,
 ];
@@ -160,6 +162,8 @@ fn describe(h: &Header<'_>) -> Vec<(&'static str, String)> {
                 Opcode::ReadRequest => vec![va, rkey, ("length", f.length.to_string())],
                 Opcode::CmpSwap => vec![va, rkey, compare_add, ("swap", hex64(f.swap))],
                 Opcode::FetchAdd => vec![va, rkey, compare_add],
+                Opcode::AtomicWrite => vec![va, rkey, ("swap", hex64(f.swap))],
+                Opcode::Flush => vec![va, rkey, ("length", f.length.to_string()), imm],
                 Opcode::AtomicResponse => vec![("original", hex64(f.original))],
                 Opcode::Nak => vec![
                     ("code", (f.code as u8).to_string()),

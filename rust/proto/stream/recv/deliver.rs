@@ -39,7 +39,7 @@ where
                     }
                     self.advance();
                 }
-                Opcode::CmpSwap | Opcode::FetchAdd => {
+                Opcode::CmpSwap | Opcode::FetchAdd | Opcode::AtomicWrite | Opcode::Flush => {
                     if !self.has_response_room() {
                         return None;
                     }
@@ -49,8 +49,9 @@ where
                         target: MemoryRange {
                             va: slot.va(),
                             rkey: slot.rkey(),
-                            len: 8,
+                            len: slot.len(),
                         },
+                        what: slot.imm(),
                         compare_add: slot.compare_add(),
                         swap: slot.swap(),
                     });

@@ -24,6 +24,8 @@ pub struct RemoteAccess {
     pub read: bool,
     /// Atomics.
     pub atomic: bool,
+    /// Flush.
+    pub flush: bool,
 }
 
 /// Attributes of a receive stream.

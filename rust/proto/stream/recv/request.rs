@@ -69,9 +69,10 @@ where
     fn judge(&self, f: &DataFields, payload_len: u32, recv_posted: Rsn) -> Result<Target, Refusal> {
         let allowed = match f.opcode {
             Opcode::Send | Opcode::SendImm | Opcode::SendInv => true,
-            Opcode::Write | Opcode::WriteImm => self.cfg.access.write,
+            Opcode::Write | Opcode::WriteImm | Opcode::AtomicWrite => self.cfg.access.write,
             Opcode::ReadRequest => self.cfg.access.read,
             Opcode::CmpSwap | Opcode::FetchAdd => self.cfg.access.atomic,
+            Opcode::Flush => self.cfg.access.flush,
             Opcode::Void | Opcode::ReadResponse | Opcode::AtomicResponse | Opcode::Nak => false,
         };
         if !allowed {
@@ -130,10 +131,7 @@ where
 
     /// End of the packet's payload in the message, if the packet is well formed for this MTU.
     fn end_of(&self, f: &DataFields, payload_len: u32) -> Option<u32> {
-        if matches!(
-            f.opcode,
-            Opcode::ReadRequest | Opcode::CmpSwap | Opcode::FetchAdd
-        ) {
+        if f.opcode == Opcode::ReadRequest || f.opcode.is_atomic() {
             let single = f.offset == 0 && payload_len == 0 && f.flags.has(StreamFlags::LAST);
             return single.then_some(0);
         }
@@ -168,7 +166,7 @@ where
             return Err(Refusal::InvalidRequest);
         }
         // IBTA 1.4, 9.4.5: naturally aligned.
-        if f.opcode != Opcode::ReadRequest && f.va & 7 != 0 {
+        if !matches!(f.opcode, Opcode::ReadRequest | Opcode::Flush) && f.va & 7 != 0 {
             return Err(Refusal::InvalidRequest);
         }
         // A response that was sent in whole may have reached the peer, and then it is free to ask

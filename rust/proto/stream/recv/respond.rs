@@ -7,7 +7,7 @@ use core::ops::DerefMut;
 use super::{RecvStream, Refusal};
 use crate::packet::{DataFields, Opcode, StreamFlags, TxDesc};
 use crate::psn::Msn;
-use crate::stream::{ring_index, MemoryRange, MsgSlot, Nak, Response, ResponsePacket};
+use crate::stream::{later_epoch, ring_index, MemoryRange, MsgSlot, Nak, Response, ResponsePacket};
 
 impl<B, R> RecvStream<B, R>
 where
@@ -129,6 +129,33 @@ where
         self.skip_dropped();
         self.retire_responses();
         Some(self.fail_request(msn, epoch, why))
+    }
+
+    /// Gives up the response to `msn` because a packet of it cannot be built *again*: its memory is
+    /// not accessible any more. Returns the NAK to be sent, unless the response is not owed any
+    /// more.
+    ///
+    /// If the peer has the whole response, as it must have if it let the memory go, then it takes
+    /// the NAK for an echo, and nothing is wrong. Otherwise its request fails as it should.
+    pub fn response_gone(&mut self, msn: Msn) -> Option<Nak> {
+        let pos = self.find_response(msn)?;
+        let response = self.response_at_mut(pos)?;
+        if response.is_done() {
+            return None;
+        }
+        response.dropped = true;
+        let epoch = response.epoch;
+        self.skip_dropped();
+        self.retire_responses();
+        Some(Nak {
+            code: Refusal::RemoteAccess.code(),
+            timer: 0,
+            msn,
+            // As in `fail_request`.
+            epoch: later_epoch(epoch, self.seen),
+            qpn: self.cfg.qpn,
+            peer_qpn: self.cfg.peer_qpn,
+        })
     }
 
     fn response_at(&self, pos: u32) -> Option<&Response> {

@@ -112,13 +112,17 @@ pub enum Delivery {
     /// Execute this atomic, once, and call [`RecvStream::atomic_result`]. Nothing more is delivered
     /// before.
     Atomic {
-        /// The operation: [`Opcode::CmpSwap`] or [`Opcode::FetchAdd`].
+        /// The operation: [`Opcode::CmpSwap`], [`Opcode::FetchAdd`], [`Opcode::AtomicWrite`] or
+        /// [`Opcode::Flush`].
         opcode: Opcode,
-        /// 8 bytes, naturally aligned, which must allow remote atomics.
+        /// 8 bytes, naturally aligned, which must allow remote atomics (or writes); or what is to be
+        /// flushed.
         target: MemoryRange,
+        /// What a Flush does, see [`DataFields::imm`](crate::packet::DataFields::imm).
+        what: u32,
         /// Compare value or addend.
         compare_add: u64,
-        /// Swap value.
+        /// Swap value, or the value to write.
         swap: u64,
     },
     /// The stream has ended with a fatal refusal: the QP must go to the error state.

@@ -86,6 +86,8 @@ pub enum ResponseTarget {
         /// The value that the responder found.
         original: u64,
     },
+    /// There is nothing to write; call [`SendStream::response_placed`].
+    Nothing,
     /// Nothing waits for it.
     Ignore,
     /// It does not fit the request, which now ends with this status

@@ -60,7 +60,11 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             compare_add: work.compare_add,
             swap: work.swap,
             cookie: work.cookie,
-            len: if work.op.is_atomic() { 8 } else { work.len },
+            len: if work.op.is_atomic() || work.op == SendOp::AtomicWrite {
+                8
+            } else {
+                work.len
+            },
             rkey: work.rkey,
             imm_or_inv: work.imm_or_inv,
             rsn,

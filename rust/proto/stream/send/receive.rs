@@ -106,6 +106,9 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
                     cookie,
                     offset: f.offset,
                 }),
+            (Opcode::AtomicResponse, SendOp::AtomicWrite | SendOp::Flush) if payload_len == 0 => {
+                Ok(ResponseTarget::Nothing)
+            }
             (Opcode::AtomicResponse, SendOp::CmpSwap | SendOp::FetchAdd) if payload_len == 0 => {
                 Ok(ResponseTarget::Atomic {
                     cookie,

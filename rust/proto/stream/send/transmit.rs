@@ -69,7 +69,11 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         if offset == 0 {
             msg.state = State::Sent;
             msg.epoch = epoch;
-            msg.packets = packet_count(msg.len, mtu);
+            msg.packets = match msg.op {
+                // The answer, which has no payload.
+                SendOp::Flush => 1,
+                _ => packet_count(msg.len, mtu),
+            };
         }
         let has_response = msg.op.has_response();
         self.progress = now;
@@ -121,7 +125,11 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             SendOp::SendImm | SendOp::WriteImm => fields.imm = msg.imm_or_inv,
             SendOp::SendInv => fields.rkey = msg.imm_or_inv,
             SendOp::Read => fields.length = msg.len,
-            SendOp::CmpSwap | SendOp::FetchAdd => {
+            SendOp::Flush => {
+                fields.length = msg.len;
+                fields.imm = msg.imm_or_inv;
+            }
+            SendOp::CmpSwap | SendOp::FetchAdd | SendOp::AtomicWrite => {
                 fields.compare_add = msg.compare_add;
                 fields.swap = msg.swap;
             }

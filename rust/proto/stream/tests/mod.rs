@@ -45,6 +45,7 @@ fn recv_config() -> RecvConfig {
             write: true,
             read: true,
             atomic: true,
+            flush: true,
         },
     }
 }

@@ -482,6 +482,7 @@ impl Sim {
                 *self.response_placed.entry((i, 0)).or_default() += 1;
                 self.a.response_placed(self.now, f);
             }
+            ResponseTarget::Nothing => panic!("nobody asked for that"),
             ResponseTarget::Ignore => assert!(self.a_is_failing(i), "response ignored"),
             ResponseTarget::Mismatch(status) => panic!("{status:?}"),
         }

@@ -302,6 +302,7 @@ fn access_must_be_enabled() {
         write: true,
         read: true,
         atomic: true,
+        flush: true,
     };
     let cases = [
         (
@@ -330,6 +331,20 @@ fn access_must_be_enabled() {
             Opcode::FetchAdd,
             RemoteAccess {
                 atomic: false,
+                ..all
+            },
+        ),
+        (
+            Opcode::AtomicWrite,
+            RemoteAccess {
+                write: false,
+                ..all
+            },
+        ),
+        (
+            Opcode::Flush,
+            RemoteAccess {
+                flush: false,
                 ..all
             },
         ),
@@ -749,6 +764,7 @@ fn atomics_execute_once() {
                 rkey: 9,
                 len: 8
             },
+            what: 0,
             compare_add: 3,
             swap: 4,
         })
@@ -790,6 +806,63 @@ fn a_failed_atomic_ends_the_stream_after_what_is_owed() {
 }
 
 #[test]
+fn a_flush_and_an_atomic_write_come_in_their_turn() {
+    let mut r = receiver(recv_config());
+    let flush = DataFields {
+        va: 0x10_0003,
+        length: 1 << 20,
+        imm: 1,
+        ..packet(Opcode::Flush, 1, 0, LAST)
+    };
+    let write = DataFields {
+        swap: 77,
+        ..packet(Opcode::AtomicWrite, 2, 0, LAST)
+    };
+    take(&mut r, &write, 0);
+    take(&mut r, &flush, 0);
+    assert_eq!(deliveries(&mut r), [], "the Write before them is missing");
+    take(&mut r, &packet(Opcode::Write, 0, 0, LAST), 8);
+    assert_eq!(r.pop_delivery(), Some(Delivery::Write { byte_len: 8 }));
+    let Some(Delivery::Atomic {
+        opcode: Opcode::Flush,
+        target,
+        what: 1,
+        ..
+    }) = r.pop_delivery()
+    else {
+        panic!("no flush");
+    };
+    assert_eq!((target.va, target.len), (0x10_0003, 1 << 20));
+    assert_eq!(r.pop_delivery(), None, "it is under way");
+    assert_eq!(r.atomic_result(Ok(0)), None);
+    let Some(Delivery::Atomic {
+        opcode: Opcode::AtomicWrite,
+        target,
+        swap: 77,
+        ..
+    }) = r.pop_delivery()
+    else {
+        panic!("no atomic write");
+    };
+    assert_eq!(target.len, 8);
+    assert_eq!(r.atomic_result(Ok(0)), None);
+    for msn in 1..3 {
+        let desc = r.next_response().unwrap();
+        assert_eq!(
+            (desc.opcode, desc.msn, desc.len),
+            (Opcode::AtomicResponse, START.add(msn), 0)
+        );
+        r.commit_response(&desc);
+    }
+    // Only the write must be aligned.
+    let odd = DataFields {
+        va: 3,
+        ..packet(Opcode::AtomicWrite, 3, 0, LAST)
+    };
+    assert_eq!(refused(&r, &odd, 0), Some(Refusal::InvalidRequest));
+}
+
+#[test]
 fn memory_can_go_away_under_a_response() {
     let mut r = receiver(recv_config());
     for msn in 0..3 {
@@ -823,6 +896,34 @@ fn memory_can_go_away_under_a_response() {
             receive: None
         })
     ));
+}
+
+#[test]
+fn memory_can_go_away_before_the_last_acknowledgements_of_a_response() {
+    let mut r = receiver(recv_config());
+    for msn in 0..2 {
+        take(&mut r, &packet(Opcode::ReadRequest, msn, 0, LAST), 0);
+    }
+    assert_eq!(deliveries(&mut r), []);
+    let mut sent = Vec::new();
+    while let Some(desc) = r.next_response() {
+        r.commit_response(&desc);
+        sent.push(desc);
+    }
+    // A packet of the first response is to be sent again, but cannot be built.
+    let nak = r.response_gone(START).unwrap();
+    assert_eq!((nak.msn, nak.code), (START, NakCode::RemoteAccess));
+    assert_eq!(r.response_gone(START), None);
+    assert!(r.response_packet(&sent[0]).is_none());
+    // The other one is owed as before, and the stream goes on.
+    let other = sent.iter().find(|d| d.msn == START.add(1)).unwrap();
+    assert!(r.response_packet(other).is_some());
+    for desc in &sent {
+        r.on_response_acked(desc);
+    }
+    assert_eq!(deliveries(&mut r), []);
+    take(&mut r, &packet(Opcode::Write, 2, 0, LAST), 8);
+    assert_eq!(deliveries(&mut r), [Delivery::Write { byte_len: 8 }]);
 }
 
 #[test]

@@ -761,6 +761,52 @@ fn local_operations_keep_their_place() {
 }
 
 #[test]
+fn a_flush_takes_one_packet_and_one_answer_whatever_it_covers() {
+    let mut s = sender(send_config());
+    s.post(
+        T0,
+        &SendWork {
+            va: 0x1003,
+            imm_or_inv: 0x101,
+            ..work(SendOp::Flush, 1 << 20, 1)
+        },
+    )
+    .unwrap();
+    s.post(
+        T0,
+        &SendWork {
+            swap: 9,
+            ..work(SendOp::AtomicWrite, 0, 2)
+        },
+    )
+    .unwrap();
+    let sent = pump(&mut s, T0);
+    assert_eq!(sent.len(), 2);
+    let f = s.packet(&sent[0]).unwrap().fields;
+    assert_eq!(
+        (f.opcode, f.length, f.imm, f.va),
+        (Opcode::Flush, 1 << 20, 0x101, 0x1003)
+    );
+    let f = s.packet(&sent[1]).unwrap().fields;
+    assert_eq!((f.opcode, f.swap), (Opcode::AtomicWrite, 9));
+    ack_all(&mut s, T0, &sent);
+    assert_eq!(completed(&mut s), [], "the answers count");
+    for msn in 0..2 {
+        let answer = DataFields {
+            opcode: Opcode::AtomicResponse,
+            flags: StreamFlags::LAST,
+            src_qpn: send_config().peer_qpn,
+            msn: START.add(msn),
+            ..DataFields::default()
+        };
+        assert_eq!(s.on_response(&answer, 0), ResponseTarget::Nothing);
+        s.response_placed(T0, &answer);
+        s.assert_invariants();
+    }
+    assert_eq!(completed(&mut s).len(), 2);
+}
+
+#[test]
 fn a_local_operation_can_wait_for_all_before_it() {
     let mut s = sender(send_config());
     let invalidate = SendWork {

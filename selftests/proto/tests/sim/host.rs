@@ -198,6 +198,7 @@ impl Host {
                         write: true,
                         read: true,
                         atomic: true,
+                        flush: true,
                     },
                 };
                 let window = MSG_WINDOW as usize;
@@ -465,7 +466,7 @@ impl Qp {
             ResponseTarget::Atomic { cookie, original } => {
                 self.results.insert(cookie, original.to_ne_bytes().to_vec());
             }
-            ResponseTarget::Ignore => return,
+            ResponseTarget::Nothing | ResponseTarget::Ignore => return,
             ResponseTarget::Mismatch(status) => panic!("response does not fit: {status:?}"),
         }
         self.tx.response_placed(now, f);
