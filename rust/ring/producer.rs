@@ -85,6 +85,11 @@ impl Producer {
         Ok(free)
     }
 
+    /// Returns the index of the oldest slot that is not known to be consumed.
+    pub const fn oldest(&self) -> u32 {
+        self.seen
+    }
+
     /// Returns how many slots are filled and not known to be consumed.
     pub const fn in_use(&self) -> u32 {
         self.next.wrapping_sub(self.seen)
@@ -106,6 +111,12 @@ impl Producer {
             // INVARIANT: there is room for one more.
             self.next = self.next.wrapping_add(1);
         }
+    }
+
+    /// Takes back what was committed and not published.
+    pub fn abandon(&mut self) {
+        // INVARIANT: `published` lies between `seen` and `next`.
+        self.next = self.published;
     }
 
     /// Returns whether something was committed that the consumer cannot see yet.

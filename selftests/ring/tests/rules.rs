@@ -224,3 +224,19 @@ fn a_producer_goes_on_behind_what_was_moved_into_its_ring() {
         assert_eq!(consumer.available(&memory), Ok(4));
     }
 }
+
+#[test]
+fn what_was_not_published_can_be_taken_back() {
+    let (memory, mut producer, consumer) = ring(4);
+    post(&memory, &mut producer, 1).unwrap();
+    for _ in 0..3 {
+        producer.vacant(&memory).unwrap();
+        producer.commit();
+    }
+    assert_eq!(producer.vacant(&memory), Err(Error::Full));
+    producer.abandon();
+    assert!(!producer.has_unpublished());
+    assert_eq!((producer.index(), producer.oldest()), (1, 0));
+    post(&memory, &mut producer, 2).unwrap();
+    assert_eq!(consumer.available(&memory), Ok(2));
+}
