@@ -7,15 +7,22 @@ use super::bytes::{
     u32_at,
     u64_at, //
 };
-use crate::rdma::{
-    event::CqEvents,
-    mmap::SharedMem, //
+use crate::{
+    rdma::{
+        event::CqEvents,
+        mmap::SharedMem, //
+    },
+    sync::hrtimer::{
+        Timer,
+        TimerCallback, //
+    }, //
 };
 use kernel::{
     new_spinlock_irq,
     prelude::*,
     sync::{
         Arc,
+        ArcBorrow,
         SpinLockIrq, //
     }, //
 };
@@ -106,11 +113,43 @@ enum Armed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overrun;
 
+/// How many events are held back so that one may do for several completions.
+#[derive(Clone, Copy, Default)]
+struct Moderation {
+    /// Completions that an event waits for at most.
+    count: u32,
+    /// How long it waits at most after the first, in nanoseconds.
+    period: u64,
+    /// Completions that an event would have been raised for.
+    held: u32,
+}
+
+impl Moderation {
+    /// Takes note of a completion that is to raise an event; returns whether it is raised now.
+    fn raise(&mut self) -> bool {
+        if self.count <= 1 || self.period == 0 {
+            return true;
+        }
+        self.held += 1;
+        self.held >= self.count
+    }
+}
+
+/// What a new completion leads to.
+enum Stored {
+    Quiet,
+    Event,
+    /// The event is held back until a time.
+    Later(u64),
+}
+
 struct CqInner {
+    ring: SharedMem,
     producer: Producer,
     /// For a user in the kernel.
     consumer: Option<Consumer>,
     armed: Armed,
+    moderation: Moderation,
     /// Once completions were lost, the queue is of no more use (IBTA 10.10.2.3).
     overrun: bool,
 }
@@ -118,8 +157,10 @@ struct CqInner {
 /// A completion queue.
 #[pin_data]
 pub(crate) struct Cq {
-    ring: SharedMem,
     events: CqEvents,
+    /// Ends the wait of an event that is held back.
+    #[pin]
+    timer: Timer<Self>,
     #[pin]
     inner: SpinLockIrq<CqInner>,
 }
@@ -140,19 +181,23 @@ impl Cq {
         if ring::Shared::len(&ring) < geometry.size() {
             return Err(EINVAL);
         }
-        Arc::pin_init(
+        let cq = Arc::pin_init(
             pin_init!(Self {
-                ring,
                 events,
+                timer <- Timer::new(),
                 inner <- new_spinlock_irq!(CqInner {
+                    ring,
                     producer: Producer::new(geometry),
                     consumer: is_kernel.then(|| Consumer::new(geometry)),
                     armed: Armed::No,
+                    moderation: Moderation::default(),
                     overrun: false,
                 }),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        cq.timer.attach(cq.clone());
+        Ok(cq)
     }
 
     /// Adds a completion, and raises the event if the queue is armed for it. Any context.
@@ -161,41 +206,28 @@ impl Cq {
     /// wait for the queue pair, whose lock the caller may hold; those of ib_core hand over to
     /// others.
     pub(crate) fn push(&self, completion: &Completion, solicited: bool) -> Result<(), Overrun> {
-        let wake = {
+        let stored = {
             let mut inner = self.inner.lock();
             if inner.overrun {
                 return Err(Overrun);
             }
-            match self.store(&mut inner.producer, completion) {
-                Ok(()) => {
-                    // IBTA 11.4.2.2: an unsuccessful completion counts as solicited.
-                    let wake = match inner.armed {
-                        Armed::No => false,
-                        Armed::Solicited => solicited || completion.status != 0,
-                        Armed::Next => true,
-                    };
-                    if wake {
-                        inner.armed = Armed::No;
-                    }
-                    Some(wake)
-                }
-                Err(_) => {
-                    // Full, or an index that user space cannot have reached: either way it has
-                    // lost track of its completions.
-                    inner.overrun = true;
-                    None
-                }
-            }
+            inner.push(completion, solicited)
         };
-        match wake {
-            Some(true) => self.events.completed(),
-            Some(false) => {}
-            None => {
+        match stored {
+            Ok(Stored::Quiet) => Ok(()),
+            Ok(Stored::Event) => {
+                self.events.completed();
+                Ok(())
+            }
+            Ok(Stored::Later(at)) => {
+                self.timer.arm_by(at);
+                Ok(())
+            }
+            Err(_) => {
                 self.events.failed();
-                return Err(Overrun);
+                Err(Overrun)
             }
         }
-        Ok(())
     }
 
     /// Takes the oldest completion out, for a user in the kernel. Any context.
@@ -203,23 +235,67 @@ impl Cq {
     /// Errors: `EOPNOTSUPP` if the queue is user space's, `EIO` if the ring is damaged.
     pub(crate) fn pop(&self) -> Result<Option<Completion>> {
         let mut inner = self.inner.lock();
+        let inner = &mut *inner;
         let consumer = inner.consumer.as_mut().ok_or(EOPNOTSUPP)?;
-        let Some(slot) = consumer.fetch(&self.ring).map_err(|_| EIO)? else {
+        let Some(slot) = consumer.fetch(&inner.ring).map_err(|_| EIO)? else {
             return Ok(None);
         };
         let mut bytes = [0; CQE_SIZE];
-        slot.read(&self.ring, 0, &mut bytes).ok_or(EIO)?;
+        slot.read(&inner.ring, 0, &mut bytes).ok_or(EIO)?;
         consumer.retire(1).map_err(|_| EIO)?;
-        consumer.publish(&self.ring).map_err(|_| EIO)?;
+        consumer.publish(&inner.ring).map_err(|_| EIO)?;
         Ok(Some(Completion::decode(&bytes).ok_or(EIO)?))
     }
 
-    fn store(&self, producer: &mut Producer, completion: &Completion) -> Result<(), ring::Error> {
-        let slot = producer.vacant(&self.ring)?;
-        slot.write(&self.ring, 0, &completion.encode(super::now().0))
-            .ok_or(ring::Error::OutOfBounds)?;
-        producer.commit();
-        producer.publish(&self.ring)
+    /// Moves the completions that were not polled to another ring, to its first slots. Process
+    /// context; user space polls nothing meanwhile.
+    ///
+    /// Errors: `EINVAL` if there are more than the ring has room for, or the queue is of no more
+    /// use, or not user space's; nothing is changed.
+    pub(crate) fn resize(&self, entries: u32, ring: SharedMem) -> Result {
+        // CAST: a small constant.
+        let geometry = Geometry::new(entries, CQE_SIZE as u32).ok_or(EINVAL)?;
+        if ring::Shared::len(&ring) < geometry.size() {
+            return Err(EINVAL);
+        }
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if inner.overrun || inner.consumer.is_some() {
+            return Err(EINVAL);
+        }
+        inner.producer.refresh(&inner.ring).map_err(|_| EINVAL)?;
+        let (old, oldest) = (inner.producer.geometry(), inner.producer.oldest());
+        let n = inner.producer.in_use();
+        let mut producer = Producer::resume_filled(geometry, n).ok_or(EINVAL)?;
+        for i in 0..n {
+            let mut bytes = [0; CQE_SIZE];
+            let from = old.slot(oldest.wrapping_add(i));
+            from.read(&inner.ring, 0, &mut bytes).ok_or(EINVAL)?;
+            geometry.slot(i).write(&ring, 0, &bytes).ok_or(EINVAL)?;
+        }
+        producer.publish(&ring).map_err(|_| EINVAL)?;
+        inner.producer = producer;
+        inner.ring = ring;
+        Ok(())
+    }
+
+    /// Holds events back until there are `count` completions, but no longer than `period`
+    /// nanoseconds; with at most one, or no time, none is.
+    pub(crate) fn moderate(&self, count: u32, period: u64) {
+        let wake = {
+            let mut inner = self.inner.lock();
+            let held = inner.moderation.held > 0;
+            inner.moderation = Moderation {
+                count,
+                period,
+                held: 0,
+            };
+            held && inner.disarm()
+        };
+        // What was held back by the old rule is not held back by the new one.
+        if wake {
+            self.events.completed();
+        }
     }
 
     /// Asks for an event at the next completion, or the next solicited one. Returns whether
@@ -234,14 +310,71 @@ impl Cq {
                 Armed::Next
             };
         }
+        let inner = &mut *inner;
         let entries = inner.producer.geometry().entries();
-        !matches!(inner.producer.refresh(&self.ring), Ok(free) if free == entries)
+        !matches!(inner.producer.refresh(&inner.ring), Ok(free) if free == entries)
     }
 
-    /// Takes no more completions: the queue is going to be destroyed.
+    /// Takes no more completions: the queue is going to be destroyed. Process context, may sleep.
     pub(crate) fn silence(&self) {
-        let mut inner = self.inner.lock();
-        inner.overrun = true;
-        inner.armed = Armed::No;
+        {
+            let mut inner = self.inner.lock();
+            inner.overrun = true;
+            inner.armed = Armed::No;
+        }
+        self.timer.stop();
+    }
+}
+
+impl CqInner {
+    fn push(&mut self, completion: &Completion, solicited: bool) -> Result<Stored, ring::Error> {
+        let now = super::now().0;
+        if let Err(e) = self.store(completion, now) {
+            // Full, or an index that user space cannot have reached: either way it has lost track
+            // of its completions.
+            self.overrun = true;
+            return Err(e);
+        }
+        // IBTA 11.4.2.2: an unsuccessful completion counts as solicited.
+        let wanted = match self.armed {
+            Armed::No => false,
+            Armed::Solicited => solicited || completion.status != 0,
+            Armed::Next => true,
+        };
+        Ok(if !wanted {
+            Stored::Quiet
+        } else if self.moderation.raise() {
+            self.disarm();
+            Stored::Event
+        } else {
+            Stored::Later(now.saturating_add(self.moderation.period))
+        })
+    }
+
+    fn store(&mut self, completion: &Completion, now: u64) -> Result<(), ring::Error> {
+        let slot = self.producer.vacant(&self.ring)?;
+        slot.write(&self.ring, 0, &completion.encode(now))
+            .ok_or(ring::Error::OutOfBounds)?;
+        self.producer.commit();
+        self.producer.publish(&self.ring)
+    }
+
+    /// Takes back what the user asked for, as it is given an event; returns whether it had.
+    fn disarm(&mut self) -> bool {
+        self.moderation.held = 0;
+        core::mem::replace(&mut self.armed, Armed::No) != Armed::No
+    }
+}
+
+impl TimerCallback for Cq {
+    /// Runs in softirq context.
+    fn expired(this: ArcBorrow<'_, Self>) {
+        let wake = {
+            let mut inner = this.inner.lock();
+            inner.moderation.held > 0 && inner.disarm()
+        };
+        if wake {
+            this.events.completed();
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::{
         Counters,
         Totals, //
     },
+    fast::FastTable,
     host::Host,
     limits,
     mr::MrTable,
@@ -65,6 +66,7 @@ pub(crate) struct Endpoint {
     host: Arc<Host>,
     mrs: MrTable,
     mws: MwTable,
+    fast_mrs: FastTable,
     pub(super) planes: Arc<Planes>,
     /// The address handles of processes.
     #[pin]
@@ -93,6 +95,7 @@ impl Endpoint {
         let law = crate::params::default_law()?;
         let mrs = MrTable::new()?;
         let mws = MwTable::new()?;
+        let fast_mrs = FastTable::new()?;
         let counters = Counters::new()?;
         let planes = Planes::new()?;
         planes.add(ndev)?;
@@ -104,6 +107,7 @@ impl Endpoint {
                 host: own_host,
                 mrs,
                 mws,
+                fast_mrs,
                 planes: own_planes,
                 ahs <- AhTable::new(),
                 counters,
@@ -181,7 +185,7 @@ impl Endpoint {
     pub(crate) fn reg_mr(
         &self,
         pd: u32,
-        umem: Umem,
+        umem: Arc<Umem>,
         va: u64,
         len: u64,
         access: u32,
@@ -189,9 +193,26 @@ impl Endpoint {
         self.mrs.register(pd, umem, va, len, access)
     }
 
+    /// Changes a registration, see [`MrTable::reregister`].
+    pub(crate) fn rereg_mr(
+        &self,
+        old: &super::mr::Mr,
+        pd: u32,
+        umem: Arc<Umem>,
+        range: (u64, u64),
+        access: u32,
+    ) -> Result<Arc<super::mr::Mr>> {
+        self.mrs.reregister(old, pd, umem, range, access)
+    }
+
     /// Ends a registration, see [`MrTable::deregister`].
     pub(crate) fn dereg_mr(&self, mr: &super::mr::Mr) -> Result {
         self.mrs.deregister(mr)
+    }
+
+    /// Returns the regions for fast registration.
+    pub(crate) fn fast_mrs(&self) -> &FastTable {
+        &self.fast_mrs
     }
 
     /// Returns the memory windows.

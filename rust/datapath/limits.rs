@@ -26,6 +26,9 @@ pub(crate) const MAX_CQ: u32 = 1 << 16;
 /// Most memory regions of a device.
 pub(crate) const MAX_MR: u32 = 1 << 20;
 
+/// Most pages of a region for fast registration.
+pub(crate) const MAX_FAST_PAGES: u32 = 512;
+
 /// Most memory windows of a device.
 pub(crate) const MAX_MW: u32 = 1 << 20;
 

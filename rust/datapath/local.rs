@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests that send nothing: memory windows are bound, keys are invalidated.
+//! Work requests that send nothing: memory windows are bound, regions registered, keys
+//! invalidated.
 
 use super::{
-    mw::{
-        BindError,
-        MwTable, //
-    },
+    mw::BindError,
     now,
     qp::{
         Locked,
@@ -45,6 +43,7 @@ impl Qp {
         match wr.op {
             SendOp::LocalInv if self.invalidate(wr.imm) => Ok(()),
             SendOp::BindMw => self.bind(&wr).map_err(|_| WcStatus::MwBind),
+            SendOp::RegMr if self.register(&wr) => Ok(()),
             _ => Err(WcStatus::LocalQpOperation),
         }
     }
@@ -56,13 +55,21 @@ impl Qp {
         self.endpoint.mws().bind(owner, &bind, mr.as_ref())
     }
 
+    /// Opens a region for fast registration. Its domain is not that of any process, so processes
+    /// cannot.
+    fn register(&self, wr: &SendWr) -> bool {
+        let bind = wr.bind();
+        let regions = self.endpoint.fast_mrs();
+        regions.register(self.pd, bind.rkey, bind.access)
+    }
+
     /// Whether a key is one that the queue pair, or its peer through it, can invalidate.
     pub(super) fn may_invalidate(&self, key: u32) -> bool {
-        MwTable::owns(key) && self.endpoint.mws().may_invalidate(self.serial, key)
+        self.endpoint.may_invalidate((self.pd, self.serial), key)
     }
 
     /// Invalidates a key; returns whether it could be.
     pub(super) fn invalidate(&self, key: u32) -> bool {
-        MwTable::owns(key) && self.endpoint.mws().invalidate(self.serial, key)
+        self.endpoint.invalidate((self.pd, self.serial), key)
     }
 }

@@ -2,7 +2,6 @@
 
 //! Memory regions: pinned user memory, reached by key.
 
-use super::wqe::Sge;
 use crate::{
     rdma::umem::Umem,
     sync::id_table::IdTable, //
@@ -27,6 +26,8 @@ pub(crate) mod access {
     pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
     pub(crate) const MW_BIND: u32 = 1 << 4;
     pub(crate) const ZERO_BASED: u32 = 1 << 5;
+    pub(crate) const FLUSH_GLOBAL: u32 = 1 << 8;
+    pub(crate) const FLUSH_PERSISTENT: u32 = 1 << 9;
 }
 
 /// Why memory may not be used.
@@ -45,8 +46,9 @@ pub(crate) enum AccessError {
 /// Bits of a key that change each time its index is used again.
 const TAG_BITS: u32 = 8;
 
-/// End of the index parts of memory regions' keys. Those above are for memory windows.
-pub(crate) const MAX_MR: u32 = 1 << (31 - TAG_BITS);
+/// End of the index parts of memory regions' keys. Those above are for fast registration, then for
+/// memory windows.
+pub(crate) const MAX_MR: u32 = 1 << (30 - TAG_BITS);
 
 /// In [`Mr::windows`]: the region is going, no window can be bound to it.
 const CLOSED: u32 = u32::MAX;
@@ -60,7 +62,7 @@ pub(crate) struct Mr {
     va: u64,
     len: u64,
     access: u32,
-    umem: Umem,
+    umem: Arc<Umem>,
     /// Memory windows that are bound to the region, or [`CLOSED`].
     windows: Atomic<u32>,
 }
@@ -124,6 +126,11 @@ impl Mr {
     pub(crate) fn memory(&self) -> &Umem {
         &self.umem
     }
+
+    /// Returns what the region consists of: address, length, access rights, memory.
+    pub(crate) fn parts(&self) -> (u64, u64, u32, &Arc<Umem>) {
+        (self.va, self.len, self.access, &self.umem)
+    }
 }
 
 /// All memory regions of a device, by the index part of their keys.
@@ -142,13 +149,45 @@ impl MrTable {
         })
     }
 
+    /// Gives the key of a region to another one: over other memory, or for other uses. Process
+    /// context, may sleep. When this returns, nobody uses the old one any more.
+    ///
+    /// Errors: `EINVAL` while memory windows are bound to the region; `ENOMEM`. The old one stays
+    /// then.
+    pub(crate) fn reregister(
+        &self,
+        old: &Mr,
+        pd: u32,
+        umem: Arc<Umem>,
+        (va, len): (u64, u64),
+        access: u32,
+    ) -> Result<Arc<Mr>> {
+        let mr = Arc::new(
+            Mr {
+                key: Atomic::new(old.key()),
+                pd,
+                va,
+                len,
+                access,
+                umem,
+                windows: Atomic::new(0),
+            },
+            GFP_KERNEL,
+        )?;
+        old.windows.cmpxchg(0, CLOSED, Full).map_err(|_| EINVAL)?;
+        self.table
+            .replace(old.key() >> TAG_BITS, mr.clone())
+            .inspect_err(|_| old.windows.store(0, Relaxed))?;
+        Ok(mr)
+    }
+
     /// Adds a region over `umem` and gives it a key. Process context.
     ///
     /// Errors: `ENOMEM`, `ENOSPC` (or what the table says) when all keys are in use.
     pub(crate) fn register(
         &self,
         pd: u32,
-        umem: Umem,
+        umem: Arc<Umem>,
         va: u64,
         len: u64,
         access: u32,
@@ -190,6 +229,12 @@ impl MrTable {
             .filter(|mr| mr.key() == key && key != 0)
     }
 
+    /// Checks that a region as a whole may be used from domain `pd` with the rights `access`.
+    pub(super) fn has_rights(&self, pd: u32, key: u32, access: u32) -> Result<(), AccessError> {
+        let mr = self.lookup(key).ok_or(AccessError::Key)?;
+        mr.check(pd, mr.va, 0, access)
+    }
+
     /// Returns the region with key `key` if `len` bytes at `va` in it may be used from domain
     /// `pd` with the rights `access`. Context as for [`Self::lookup`].
     pub(crate) fn get(
@@ -203,15 +248,5 @@ impl MrTable {
         let mr = self.lookup(key).ok_or(AccessError::Key)?;
         mr.check(pd, va, len, access)?;
         Ok(mr)
-    }
-
-    /// Checks one element of a local scatter/gather list.
-    pub(crate) fn check_sge(&self, pd: u32, sge: &Sge, access: u32) -> Result<(), AccessError> {
-        if sge.length == 0 {
-            // IB: a zero length names no memory, so the key is not looked at.
-            return Ok(());
-        }
-        self.get(pd, sge.lkey, sge.addr, u64::from(sge.length), access)
-            .map(|_| ())
     }
 }

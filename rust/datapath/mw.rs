@@ -29,15 +29,18 @@ use kernel::{
     }, //
 };
 
-/// Rights that a window can give.
-const ACCESS: u32 =
-    access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC | access::ZERO_BASED;
+/// Rights that a window can give, or be asked for: local ones mean nothing for it.
+const ACCESS: u32 = access::LOCAL_WRITE
+    | access::REMOTE_WRITE
+    | access::REMOTE_READ
+    | access::REMOTE_ATOMIC
+    | access::ZERO_BASED;
 
 /// Bits of a key that its owner chooses.
 const TAG_BITS: u32 = 8;
 
 /// Index parts of keys: regions have those below, so no key is that of both.
-const INDICES: core::ops::Range<u32> = super::mr::MAX_MR..1 << (32 - TAG_BITS);
+const INDICES: core::ops::Range<u32> = 2 * super::mr::MAX_MR..1 << (32 - TAG_BITS);
 
 /// A type of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -230,6 +230,11 @@ impl SendHeader {
                 this.imm(key);
                 SendOp::LocalInv
             }
+            rdma::post::SendOp::RegMr(registration) => {
+                this.imm(registration.key);
+                this.put(52, &registration.access_flags.to_ne_bytes());
+                SendOp::RegMr
+            }
         };
         this.put(8, &[op.to_abi()]);
         Ok(this)

@@ -604,6 +604,9 @@ impl QpInner {
                 write: access & super::mr::access::REMOTE_WRITE != 0,
                 read: access & super::mr::access::REMOTE_READ != 0,
                 atomic: access & super::mr::access::REMOTE_ATOMIC != 0,
+                flush: access
+                    & (super::mr::access::FLUSH_GLOBAL | super::mr::access::FLUSH_PERSISTENT)
+                    != 0,
             },
         }
     }

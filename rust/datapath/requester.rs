@@ -18,7 +18,8 @@ use super::{
     wqe::{
         Payload,
         SendOp,
-        SendWr, //
+        SendWr,
+        Sge, //
     },
 };
 use crate::{
@@ -28,7 +29,8 @@ use crate::{
     },
     rdma::{
         event::QpEvent,
-        qp::QpState, //
+        qp::QpState,
+        umem::Umem, //
     },
 };
 use kernel::prelude::*;
@@ -135,11 +137,16 @@ impl Qp {
         work.va = wr.remote_addr;
         work.rkey = wr.rkey;
         work.imm_or_inv = match wr.op {
-            SendOp::SendInv => wr.imm,
+            SendOp::SendInv | SendOp::Flush => wr.imm,
             _ => u32::from_be(wr.imm),
         };
         work.compare_add = wr.compare_add;
         work.swap = wr.swap;
+        if matches!(wr.op, SendOp::AtomicWrite | SendOp::Flush) {
+            // They name no local memory.
+            work.len = wr.flush_len();
+            return (work, None);
+        }
         let total = match wr.payload(entry) {
             Some(Payload::Inline(_)) if op.has_response() => {
                 return (work, Some(WcStatus::LocalQpOperation));
@@ -151,11 +158,11 @@ impl Qp {
                 } else {
                     0
                 };
-                let mrs = self.endpoint.mrs();
-                if list
-                    .iter()
-                    .any(|sge| mrs.check_sge(self.pd, &sge, rights).is_err())
-                {
+                let is_wrong = |sge: &Sge| {
+                    let checked = self.endpoint.check_local(self.pd, sge, rights);
+                    checked.is_err()
+                };
+                if list.iter().any(|sge| is_wrong(&sge)) {
                     return (work, Some(WcStatus::LocalProtection));
                 }
                 list.total()
@@ -234,11 +241,11 @@ impl Qp {
                 burst.push_bytes(data).map_err(|_| BuildError::NoRoom)?;
             }
             Payload::List(list) => {
-                let mrs = self.endpoint.mrs();
                 list.walk(packet.offset.into(), packet.len.into(), |sge| {
-                    let len = u64::from(sge.length);
-                    let mr = mrs.get(self.pd, sge.lkey, sge.addr, len, 0)?;
-                    push_memory(&mr, sge.addr, sge.length, burst, sum)
+                    self.endpoint
+                        .with_local(self.pd, &sge, 0, |memory, at, len| {
+                            push_piece(memory, at, len, burst, sum)
+                        })
                 })
                 .ok_or(BuildError::Protection)??;
             }
@@ -264,6 +271,7 @@ impl Qp {
         let target = inner.send.on_response(fields, len);
         let placed = match target {
             ResponseTarget::Ignore | ResponseTarget::Mismatch(_) => None,
+            ResponseTarget::Nothing => Some(Ok(())),
             ResponseTarget::Place { cookie, offset } => {
                 Some(self.place_response(inner, cookie, offset, Source::Packet(skb, off, len)))
             }
@@ -298,23 +306,21 @@ impl Qp {
     }
 }
 
-/// Adds `len` bytes at `va` of a region to the burst's current segment, and to its CRC.
-pub(super) fn push_memory(
-    mr: &super::mr::Mr,
-    va: u64,
+/// Adds `len` bytes at `at` in memory to the burst's current segment, and to its CRC.
+pub(super) fn push_piece(
+    memory: &Umem,
+    at: usize,
     len: u32,
     burst: &mut TxBurst,
     sum: &mut Option<u32>,
 ) -> Result<(), BuildError> {
-    let at = mr.offset_of(va, len.into())?;
     // CAST: `usize` is 64 bits wide here.
     let len = len as usize;
     burst
-        .push_umem(mr.memory(), at, len)
+        .push_umem(memory, at, len)
         .map_err(|_| BuildError::NoRoom)?;
     if let Some(sum) = sum {
-        *sum = mr
-            .memory()
+        *sum = memory
             .crc32c(at, len, *sum)
             .map_err(|_| BuildError::Protection)?;
     }
@@ -337,23 +343,22 @@ impl Source<'_> {
         }
     }
 
-    /// Copies the `len` bytes at `from` of the data to the region's address `va`.
-    pub(super) fn copy(
+    /// Copies the `len` bytes at `from` of the data to `at` in memory.
+    pub(super) fn copy_to(
         &self,
         from: u32,
-        mr: &super::mr::Mr,
-        va: u64,
+        memory: &Umem,
+        at: usize,
         len: u32,
     ) -> Result<(), AccessError> {
-        let at = mr.offset_of(va, len.into())?;
         // CAST: `usize` is 64 bits wide here.
         let (from, len) = (from as usize, len as usize);
         match self {
-            Source::Packet(skb, off, _) => skb.copy_to_umem(off + from, mr.memory(), at, len),
+            Source::Packet(skb, off, _) => skb.copy_to_umem(off + from, memory, at, len),
             Source::Bytes(b) => b
                 .get(from..from + len)
                 .ok_or(EFAULT)
-                .and_then(|b| mr.memory().write(at, b)),
+                .and_then(|b| memory.write(at, b)),
         }
         .map_err(|_| AccessError::Bounds)
     }
@@ -370,6 +375,8 @@ fn stream_op(op: SendOp) -> stream::SendOp {
         SendOp::Read => stream::SendOp::Read,
         SendOp::CmpSwap => stream::SendOp::CmpSwap,
         SendOp::FetchAdd => stream::SendOp::FetchAdd,
-        SendOp::LocalInv | SendOp::BindMw => stream::SendOp::Local,
+        SendOp::AtomicWrite => stream::SendOp::AtomicWrite,
+        SendOp::Flush => stream::SendOp::Flush,
+        SendOp::LocalInv | SendOp::BindMw | SendOp::RegMr => stream::SendOp::Local,
     }
 }

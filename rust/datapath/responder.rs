@@ -9,20 +9,17 @@ use super::{
         WC_WITH_IMM,
         WC_WITH_INVALIDATE, //
     },
+    memory::Range,
     mr::{
         access,
         AccessError, //
-    },
-    mw::{
-        MwTable,
-        Remote, //
     },
     qp::{
         Locked,
         Qp, //
     },
     requester::{
-        push_memory,
+        push_piece,
         BuildError,
         Source, //
     },
@@ -33,7 +30,10 @@ use super::{
 };
 use crate::{
     net::tx::TxBurst,
-    rdma::event::QpEvent, //
+    rdma::{
+        event::QpEvent,
+        umem::Umem, //
+    }, //
 };
 use kernel::prelude::*;
 use proto::{
@@ -122,12 +122,19 @@ impl Qp {
             Target::Memory(range) if range.len == 0 => Ok(()),
             Target::ReadFrom(range) if range.len == 0 => Ok(()),
             Target::Memory(range) => {
-                let memory = self.remote(&range, access::REMOTE_WRITE)?;
-                source
-                    .copy(0, &memory.mr, memory.va, range.len)
-                    .map_err(|_| Refusal::RemoteAccess)
+                let mut done = 0;
+                self.remote(&range, access::REMOTE_WRITE, |memory, at, len| {
+                    source.copy_to(done, memory, at, len)?;
+                    done += len;
+                    Ok::<(), AccessError>(())
+                })
+                .map_err(|_| Refusal::RemoteAccess)
             }
-            Target::ReadFrom(range) => self.remote(&range, access::REMOTE_READ).map(|_| ()),
+            Target::ReadFrom(range) => self
+                .remote(&range, access::REMOTE_READ, |_, _, _| {
+                    Ok::<(), AccessError>(())
+                })
+                .map_err(|_| Refusal::RemoteAccess),
             Target::Recv { rsn, offset } => {
                 let rq = inner.rq.as_ref().ok_or(Refusal::ReceiveProtection)?;
                 let wr = rq
@@ -143,19 +150,21 @@ impl Qp {
         }
     }
 
-    /// Looks up memory that the peer names.
-    fn remote(&self, range: &MemoryRange, rights: u32) -> Result<Remote, Refusal> {
-        let (va, len) = (range.va, u64::from(range.len));
-        let found = if MwTable::owns(range.rkey) {
-            let owner = (self.pd, self.serial);
-            let mws = self.endpoint.mws();
-            mws.get(owner, range.rkey, va, len, rights)
-        } else {
-            let mrs = self.endpoint.mrs();
-            mrs.get(self.pd, range.rkey, va, len, rights)
-                .map(|mr| Remote { mr, va })
+    /// Calls `f` with each piece of memory that the peer names, see
+    /// [`Endpoint::with_remote`](super::endpoint::Endpoint::with_remote).
+    fn remote<E: From<AccessError>>(
+        &self,
+        range: &MemoryRange,
+        rights: u32,
+        f: impl FnMut(&Umem, usize, u32) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let range = Range {
+            key: range.rkey,
+            va: range.va,
+            len: range.len,
+            rights,
         };
-        found.map_err(|_| Refusal::RemoteAccess)
+        self.endpoint.with_remote((self.pd, self.serial), &range, f)
     }
 
     /// Copies data to `offset` of a local scatter list, whose memory is in domain `pd`.
@@ -168,14 +177,12 @@ impl Qp {
     ) -> Result<(), AccessError> {
         let mut done = 0;
         list.walk(offset.into(), source.len().into(), |sge| {
-            let len = u64::from(sge.length);
-            let mr = self
-                .endpoint
-                .mrs()
-                .get(pd, sge.lkey, sge.addr, len, access::LOCAL_WRITE)?;
-            source.copy(done, &mr, sge.addr, sge.length)?;
-            done += sge.length;
-            Ok(())
+            self.endpoint
+                .with_local(pd, &sge, access::LOCAL_WRITE, |memory, at, len| {
+                    source.copy_to(done, memory, at, len)?;
+                    done += len;
+                    Ok(())
+                })
         })
         .unwrap_or(Err(AccessError::Bounds))
     }
@@ -189,10 +196,14 @@ impl Qp {
                 Delivery::Atomic {
                     opcode,
                     target,
+                    what,
                     compare_add,
                     swap,
                 } => {
-                    let result = self.atomic(opcode, &target, compare_add, swap);
+                    let result = match opcode {
+                        Opcode::Flush => self.flush_memory(&target, what),
+                        _ => self.atomic(opcode, &target, compare_add, swap),
+                    };
                     if let Some(nak) = inner.recv.atomic_result(result) {
                         self.tell(inner, &nak);
                     }
@@ -223,15 +234,47 @@ impl Qp {
         compare_add: u64,
         swap: u64,
     ) -> Result<u64, Refusal> {
-        let Remote { mr, va } = self.remote(target, access::REMOTE_ATOMIC)?;
-        let at = mr
-            .offset_of(va, target.len.into())
-            .map_err(|_| Refusal::RemoteAccess)?;
-        match opcode {
-            Opcode::CmpSwap => mr.memory().compare_exchange(at, compare_add, swap),
-            _ => mr.memory().fetch_add(at, compare_add),
+        let rights = match opcode {
+            Opcode::AtomicWrite => access::REMOTE_WRITE,
+            _ => access::REMOTE_ATOMIC,
+        };
+        let mut found = Err(Refusal::RemoteAccess);
+        self.remote(target, rights, |memory, at, len| {
+            // A word that is aligned is in one piece.
+            found = match opcode {
+                _ if len != target.len => Err(EFAULT),
+                Opcode::CmpSwap => memory.compare_exchange(at, compare_add, swap),
+                Opcode::AtomicWrite => memory.store(at, swap).map(|()| 0),
+                _ => memory.fetch_add(at, compare_add),
+            }
+            .map_err(|_| Refusal::InvalidRequest);
+            Ok::<(), AccessError>(())
+        })
+        .map_err(|_| Refusal::RemoteAccess)?;
+        found
+    }
+
+    /// Sees to it that what was written to memory is visible to all. It is already: packets are
+    /// copied by a CPU, and what tells that they were is ordered behind it. There is no memory that
+    /// is durable, and so none that can be asked to be.
+    fn flush_memory(&self, target: &MemoryRange, what: u32) -> Result<u64, Refusal> {
+        /// `IB_FLUSH_MR`: all of the region, whatever range is named.
+        const REGION: u32 = 1;
+
+        // The placement types have the order of the rights.
+        let placement = what & 0xff;
+        let selectivity = what >> 8;
+        let rights = placement * access::FLUSH_GLOBAL;
+        let known = access::FLUSH_GLOBAL | access::FLUSH_PERSISTENT;
+        if placement == 0 || rights & !known != 0 || selectivity > REGION {
+            return Err(Refusal::InvalidRequest);
         }
-        .map_err(|_| Refusal::InvalidRequest)
+        let checked = if selectivity == REGION {
+            self.endpoint.mrs().has_rights(self.pd, target.rkey, rights)
+        } else {
+            self.remote(target, rights, |_, _, _| Ok::<(), AccessError>(()))
+        };
+        checked.map(|()| 0).map_err(|_| Refusal::RemoteAccess)
     }
 
     fn complete_receive(&self, inner: &mut Locked<'_>, received: &Received) {
@@ -313,10 +356,17 @@ impl Qp {
         if source.len == 0 {
             return Ok(());
         }
-        let memory = self
-            .remote(source, access::REMOTE_READ)
-            .map_err(|_| BuildError::Protection)?;
-        push_memory(&memory.mr, memory.va, source.len, burst, sum)
+        self.remote(source, access::REMOTE_READ, |memory, at, len| {
+            push_piece(memory, at, len, burst, sum)
+        })
+    }
+
+    /// The memory that a response reads is not accessible any more, of which a packet is to be sent
+    /// again.
+    pub(super) fn response_gone(&self, inner: &mut Locked<'_>, desc: &TxDesc) {
+        if let Some(nak) = inner.recv.response_gone(desc.msn) {
+            self.tell(inner, &nak);
+        }
     }
 
     /// The memory that a response reads is not accessible any more.

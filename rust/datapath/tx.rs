@@ -406,7 +406,12 @@ impl Conn {
                 built
             };
             if let (Err(BuildError::Protection), Some(qp), Some(q)) = (built, &qp, &mut qp_inner) {
-                qp.inaccessible(q, &lost.desc);
+                match lost.desc.opcode {
+                    Opcode::ReadResponse => qp.response_gone(q, &lost.desc),
+                    _ => qp.request_failed(q, &lost.desc),
+                }
+                // The NAK is to be sent.
+                qp.want_to_send(self);
             }
         }
     }

@@ -25,6 +25,9 @@ pub(crate) const RECV_HEADER: usize = 16;
 /// Bytes of one scatter/gather element.
 pub(crate) const SGE_SIZE: usize = 16;
 
+/// Not part of the ABI with user space, whose work requests with it fail.
+const REG_MR: u8 = 128;
+
 /// What a send work request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendOp {
@@ -38,6 +41,10 @@ pub(crate) enum SendOp {
     FetchAdd,
     LocalInv,
     BindMw,
+    AtomicWrite,
+    Flush,
+    /// Fast registration, of users in the kernel.
+    RegMr,
 }
 
 impl SendOp {
@@ -53,6 +60,9 @@ impl SendOp {
             7 => Self::LocalInv,
             8 => Self::BindMw,
             9 => Self::SendInv,
+            10 => Self::AtomicWrite,
+            11 => Self::Flush,
+            REG_MR => Self::RegMr,
             _ => return None,
         })
     }
@@ -70,6 +80,9 @@ impl SendOp {
             Self::LocalInv => 7,
             Self::BindMw => 8,
             Self::SendInv => 9,
+            Self::AtomicWrite => 10,
+            Self::Flush => 11,
+            Self::RegMr => REG_MR,
         }
     }
 
@@ -83,6 +96,9 @@ impl SendOp {
             Self::FetchAdd => 4,
             Self::BindMw => 5,
             Self::LocalInv => 6,
+            Self::AtomicWrite => bindings::ib_wc_opcode_IB_WC_ATOMIC_WRITE,
+            Self::Flush => bindings::ib_wc_opcode_IB_WC_FLUSH,
+            Self::RegMr => bindings::ib_wc_opcode_IB_WC_REG_MR,
         }
     }
 }
@@ -166,8 +182,8 @@ pub(crate) struct SendWr {
     flags: u8,
     num_sge: u16,
     inline_len: u32,
-    /// Immediate as it goes on the wire (big endian in memory), the rkey to invalidate, or the one
-    /// that a memory window gets.
+    /// Immediate as it goes on the wire (big endian in memory), the rkey to invalidate, the one that
+    /// a memory window gets, or what a flush does.
     pub(crate) imm: u32,
     pub(crate) rkey: u32,
     pub(crate) remote_addr: u64,
@@ -238,6 +254,11 @@ impl SendWr {
             qpn: self.remote_qpn,
             q_key: self.rkey,
         }
+    }
+
+    /// How many bytes a flush covers.
+    pub(crate) const fn flush_len(&self) -> u32 {
+        self.lkey
     }
 
     /// Whether earlier reads and atomics must complete first.

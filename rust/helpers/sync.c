@@ -74,6 +74,19 @@ void *metaroce_xa_find(struct xarray *xa, unsigned long *id, unsigned long max)
 	return xa_find(xa, id, max, XA_PRESENT);
 }
 
+/* An entry that is there needs no memory to be replaced. NULL if there is none. */
+void *metaroce_xa_replace_bh(struct xarray *xa, u32 id, void *entry)
+{
+	void *old;
+
+	xa_lock_bh(xa);
+	old = xa_load(xa, id);
+	if (old)
+		old = __xa_store(xa, id, entry, GFP_NOWAIT);
+	xa_unlock_bh(xa);
+	return old;
+}
+
 void *metaroce_xa_erase_bh(struct xarray *xa, u32 id)
 {
 	return xa_erase_bh(xa, id);

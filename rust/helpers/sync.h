@@ -26,6 +26,7 @@ int metaroce_xa_insert_bh(struct xarray *xa, u32 id, void *entry);
 int metaroce_xa_alloc_cyclic_bh(struct xarray *xa, u32 *id, void *entry,
 				u32 min, u32 max, u32 *next);
 void *metaroce_xa_find(struct xarray *xa, unsigned long *id, unsigned long max);
+void *metaroce_xa_replace_bh(struct xarray *xa, u32 id, void *entry);
 void *metaroce_xa_erase_bh(struct xarray *xa, u32 id);
 
 /* Workqueues. */

@@ -30,10 +30,18 @@ use crate::{
         }, //
     }, //
 };
-use bindings::metaroce_create_cq_resp;
+use bindings::{
+    metaroce_create_cq_resp,
+    metaroce_resize_cq_resp, //
+};
+use core::time::Duration;
 use kernel::{
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
 };
 use ring::Geometry;
 
@@ -47,8 +55,8 @@ const _: () = {
 ///
 /// Dropped in this order: user space can map the ring no more, then the queue goes.
 pub(crate) struct Cq {
-    /// [`None`] for a user in the kernel.
-    _map: Option<MmapEntry>,
+    /// [`None`] for a user in the kernel. Another one after each change of size.
+    map: Option<Pin<KBox<Mutex<MmapEntry>>>>,
     pub(super) cq: Arc<datapath::cq::Cq>,
     _permit: Permit,
 }
@@ -80,12 +88,12 @@ pub(super) fn create(
                 entries,
                 reserved: 0,
             })?;
-            Some(map)
+            Some(KBox::pin_init(new_mutex!(map), GFP_KERNEL)?)
         }
         None => None,
     };
     let cq = Cq {
-        _map: map,
+        map,
         cq,
         _permit: permit,
     };
@@ -93,6 +101,36 @@ pub(super) fn create(
 }
 
 impl Cq {
+    /// Moves the queue to a ring of another size, which the process can map.
+    pub(super) fn resize(&self, entries: u32, mut udata: UserData<'_, Device>) -> Result<u32> {
+        udata.no_request()?;
+        if entries == 0 || entries > limits::MAX_CQE {
+            return Err(EINVAL);
+        }
+        let entries = entries.next_power_of_two();
+        // CAST: A small constant.
+        let geometry = Geometry::new(entries, CQE_SIZE as u32).ok_or(EINVAL)?;
+        let mem = SharedMem::new(geometry.size())?;
+        let new = MmapEntry::new(udata.context()?, mem.clone())?;
+        let mut map = self.map.as_ref().ok_or(EINVAL)?.lock();
+        // Before anything changes, for nothing may fail after that.
+        udata.respond(&metaroce_resize_cq_resp {
+            mmap_offset: new.offset(),
+            mmap_size: new.size(),
+            entries,
+            reserved: 0,
+        })?;
+        self.cq.resize(entries, mem)?;
+        *map = new;
+        Ok(entries)
+    }
+
+    /// Holds events back, see [`datapath::cq::Cq::moderate`].
+    pub(super) fn moderate(&self, count: u16, period: Duration) {
+        // CAST: At most 65,535 microseconds.
+        self.cq.moderate(count.into(), period.as_nanos() as u64);
+    }
+
     /// Asks for an event, see [`datapath::cq::Cq::arm`].
     pub(super) fn arm(&self, solicited_only: bool) -> bool {
         self.cq.arm(solicited_only)

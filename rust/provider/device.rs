@@ -40,6 +40,7 @@ use crate::{
         gid::GidEntry,
         ops::{
             CqInit,
+            MrChange,
             MrInit,
             MrKeys,
             MwType,
@@ -67,7 +68,10 @@ use crate::{
     },
     MetaRoce,
 };
-use core::ops::Deref;
+use core::{
+    ops::Deref,
+    time::Duration, //
+};
 use kernel::{
     alloc::Flags,
     debugfs::Dir,
@@ -160,6 +164,9 @@ impl Operations for Device {
         let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SYS_IMAGE_GUID
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SRQ_RESIZE
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_FLUSH_GLOBAL
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_ATOMIC_WRITE
+            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_MGT_EXTENSIONS
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B
             | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT;
@@ -189,6 +196,9 @@ impl Operations for Device {
             max_res_rd_atom: u32::from(limits::MAX_RD_ATOMIC) * limits::MAX_QP,
             max_qp_init_rd_atom: limits::MAX_RD_ATOMIC.into(),
             atomic_cap: AtomicCap::Global,
+            max_fast_reg_page_list_len: limits::MAX_FAST_PAGES,
+            max_cq_moderation_count: u16::MAX,
+            max_cq_moderation_period: u16::MAX,
             max_srq: limits::MAX_SRQ,
             max_srq_wr: limits::MAX_QP_WR,
             max_srq_sge: limits::MAX_SGE,
@@ -254,6 +264,19 @@ impl Operations for Device {
         udata: Option<UserData<'_, Self>>,
     ) -> Result<(Self::Cq, u32)> {
         cq::create(dev, init, events, udata)
+    }
+
+    fn resize_cq(
+        _dev: &rdma::Device<Self>,
+        cq: &rdma::Cq<Self>,
+        entries: u32,
+        udata: UserData<'_, Self>,
+    ) -> Result<u32> {
+        cq.resize(entries, udata)
+    }
+
+    fn moderate_cq(_dev: &rdma::Device<Self>, cq: &rdma::Cq<Self>, count: u16, period: Duration) {
+        cq.moderate(count, period);
     }
 
     fn destroy_cq(_dev: &rdma::Device<Self>, cq: &rdma::Cq<Self>) {
@@ -378,6 +401,36 @@ impl Operations for Device {
         udata: UserData<'_, Self>,
     ) -> Result<(Self::Mr, MrKeys)> {
         mr::register(dev, pd, init, udata)
+    }
+
+    fn alloc_mr(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        max_pages: u32,
+    ) -> Result<(Self::Mr, MrKeys)> {
+        mr::alloc(dev, pd, max_pages)
+    }
+
+    fn map_begin(mr: &rdma::Mr<Self>, page_size: u32) -> Result {
+        mr.fast()?.map_begin(page_size)
+    }
+
+    fn map_page(mr: &rdma::Mr<Self>, address: u64) -> Result {
+        mr.fast()?.map_page(address)
+    }
+
+    fn map_end(mr: &rdma::Mr<Self>, iova: u64, length: u64) -> Result {
+        mr.fast()?.map_end(iova, length);
+        Ok(())
+    }
+
+    fn rereg_mr(
+        dev: &rdma::Device<Self>,
+        mr: &rdma::Mr<Self>,
+        pd: &rdma::Pd<Self>,
+        change: &MrChange,
+    ) -> Result {
+        mr.reregister(dev, pd, change)
     }
 
     fn dereg_mr(dev: &rdma::Device<Self>, mr: &rdma::Mr<Self>) -> Result {

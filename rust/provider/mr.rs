@@ -4,7 +4,7 @@
 
 use super::{
     quota::{
-        Kind,
+        self,
         Permit, //
     },
     Device, //
@@ -12,11 +12,13 @@ use super::{
 use crate::{
     datapath::{
         self,
+        fast::FastMr,
         limits, //
     },
     rdma::{
         self,
         ops::{
+            MrChange,
             MrInit,
             MrKeys, //
         },
@@ -25,8 +27,12 @@ use crate::{
     }, //
 };
 use kernel::{
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
 };
 
 /// Access that a region can allow.
@@ -34,15 +40,62 @@ const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
-    | bindings::ib_access_flags_IB_ACCESS_MW_BIND;
+    | bindings::ib_access_flags_IB_ACCESS_MW_BIND
+    | bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL;
 
 /// Wishes that a device may ignore.
 const OPTIONAL: u32 = bindings::ib_access_flags_IB_ACCESS_OPTIONAL;
 
 /// A memory region.
 pub(crate) struct Mr {
-    mr: Arc<datapath::mr::Mr>,
+    kind: Kind,
     _permit: Permit,
+}
+
+enum Kind {
+    /// Registered by a verb. Another one after each change.
+    Registered(Pin<KBox<Mutex<Current>>>),
+    /// Registered by work requests.
+    Fast(Arc<FastMr>),
+}
+
+struct Current {
+    mr: Arc<datapath::mr::Mr>,
+    /// Address in the process; 0 for a user in the kernel.
+    start: u64,
+}
+
+impl Mr {
+    fn new(mr: Arc<datapath::mr::Mr>, start: u64, permit: Permit) -> Result<Self> {
+        Ok(Self {
+            kind: Kind::Registered(KBox::pin_init(
+                new_mutex!(Current { mr, start }),
+                GFP_KERNEL,
+            )?),
+            _permit: permit,
+        })
+    }
+}
+
+/// Checks a range and access rights that a process asks for, and returns the rights that matter.
+fn check(length: u64, virt_addr: u64, access_flags: u32) -> Result<u32> {
+    if access_flags & !(ACCESS | OPTIONAL) != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if length > limits::MAX_MR_SIZE || virt_addr.checked_add(length).is_none() {
+        return Err(EINVAL);
+    }
+    Ok(access_flags & ACCESS)
+}
+
+/// Whether memory is to be written to with these rights.
+fn is_writable(access: u32) -> bool {
+    const WRITES: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+        | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+        | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
+        | bindings::ib_access_flags_IB_ACCESS_MW_BIND;
+
+    access & WRITES != 0
 }
 
 /// Pins a range of the process's memory and makes a region of it.
@@ -53,15 +106,9 @@ pub(super) fn register(
     mut udata: UserData<'_, Device>,
 ) -> Result<(Mr, MrKeys)> {
     udata.no_request()?;
-    if init.access_flags & !(ACCESS | OPTIONAL) != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    if init.length > limits::MAX_MR_SIZE || init.virt_addr.checked_add(init.length).is_none() {
-        return Err(EINVAL);
-    }
-    let access = init.access_flags & ACCESS;
-    let permit = Permit::new(&dev.quotas, Kind::Mr)?;
-    let umem = Umem::pin(dev, init.start, init.length, access)?;
+    let access = check(init.length, init.virt_addr, init.access_flags)?;
+    let permit = Permit::new(&dev.quotas, quota::Kind::Mr)?;
+    let umem = Arc::new(Umem::pin(dev, init.start, init.length, access)?, GFP_KERNEL)?;
     // Before the region exists, for nothing may fail after that.
     udata.no_response()?;
     let mr = dev
@@ -71,10 +118,7 @@ pub(super) fn register(
         lkey: mr.key(),
         rkey: mr.key(),
     };
-    let mr = Mr {
-        mr,
-        _permit: permit,
-    };
+    let mr = finish(dev, mr, init.start, permit)?;
     Ok((mr, keys))
 }
 
@@ -88,29 +132,120 @@ pub(super) fn all_memory(
     if access & !(ACCESS | OPTIONAL) != 0 {
         return Err(EOPNOTSUPP);
     }
-    let permit = Permit::new(&dev.quotas, Kind::Mr)?;
+    let permit = Permit::new(&dev.quotas, quota::Kind::Mr)?;
+    let umem = Arc::new(Umem::kernel(), GFP_KERNEL)?;
     let mr = dev
         .endpoint
-        .reg_mr(pd.number(), Umem::kernel(), 0, u64::MAX, access & ACCESS)?;
+        .reg_mr(pd.number(), umem, 0, u64::MAX, access & ACCESS)?;
+    let keys = MrKeys {
+        lkey: mr.key(),
+        rkey: mr.key(),
+    };
+    let mr = finish(dev, mr, 0, permit)?;
+    Ok((mr, keys))
+}
+
+/// Makes a region for fast registration, for a user in the kernel.
+pub(super) fn alloc(
+    dev: &rdma::Device<Device>,
+    pd: &rdma::Pd<Device>,
+    max_pages: u32,
+) -> Result<(Mr, MrKeys)> {
+    if max_pages == 0 || max_pages > limits::MAX_FAST_PAGES {
+        return Err(EINVAL);
+    }
+    let permit = Permit::new(&dev.quotas, quota::Kind::Mr)?;
+    // CAST: `usize` is 64 bits wide here.
+    let regions = dev.endpoint.fast_mrs();
+    let mr = regions.alloc(pd.number(), max_pages as usize)?;
     let keys = MrKeys {
         lkey: mr.key(),
         rkey: mr.key(),
     };
     let mr = Mr {
-        mr,
+        kind: Kind::Fast(mr),
         _permit: permit,
     };
     Ok((mr, keys))
 }
 
+/// Makes the object of a new region, which goes if that fails.
+fn finish(
+    dev: &rdma::Device<Device>,
+    mr: Arc<datapath::mr::Mr>,
+    start: u64,
+    permit: Permit,
+) -> Result<Mr> {
+    Mr::new(mr.clone(), start, permit).inspect_err(|_| {
+        // No window can be bound to it.
+        let _ = dev.endpoint.dereg_mr(&mr);
+    })
+}
+
 impl Mr {
+    /// Changes memory, domain or rights of a region that a process has. Its keys stay.
+    ///
+    /// Errors: those of [`register`]; `EINVAL` while memory windows are bound to the region. It
+    /// stays as it was then.
+    pub(super) fn reregister(
+        &self,
+        dev: &rdma::Device<Device>,
+        pd: &rdma::Pd<Device>,
+        change: &MrChange,
+    ) -> Result {
+        let Kind::Registered(mr) = &self.kind else {
+            return Err(EOPNOTSUPP);
+        };
+        let mut current = mr.lock();
+        let (mut va, mut len, mut access, umem) = current.mr.parts();
+        let mut start = current.start;
+        let was_writable = is_writable(access);
+        if let Some((new_start, length, virt_addr)) = change.range {
+            (start, len, va) = (new_start, length, virt_addr);
+        }
+        if let Some(flags) = change.access_flags {
+            access = flags;
+        }
+        access = check(len, va, access)?;
+        // Memory that was pinned to be read only cannot be written to.
+        let umem = if change.range.is_some() || is_writable(access) && !was_writable {
+            Arc::new(Umem::pin(dev, start, len, access)?, GFP_KERNEL)?
+        } else {
+            umem.clone()
+        };
+        let mr = dev
+            .endpoint
+            .rereg_mr(&current.mr, pd.number(), umem, (va, len), access)?;
+        *current = Current { mr, start };
+        Ok(())
+    }
+
     /// Makes the region's keys invalid, unless memory windows are bound to it.
     pub(super) fn deregister(&self, dev: &rdma::Device<Device>) -> Result {
-        dev.endpoint.dereg_mr(&self.mr)
+        match &self.kind {
+            Kind::Registered(mr) => dev.endpoint.dereg_mr(&mr.lock().mr),
+            Kind::Fast(mr) => {
+                dev.endpoint.fast_mrs().dealloc(mr);
+                Ok(())
+            }
+        }
     }
 
     /// Returns how many memory windows are bound to the region.
     pub(super) fn windows(&self) -> u32 {
-        self.mr.windows()
+        match &self.kind {
+            Kind::Registered(mr) => mr.lock().mr.windows(),
+            Kind::Fast(_) => 0,
+        }
+    }
+
+    /// Returns the region as one for fast registration.
+    ///
+    /// Errors: `EINVAL` if it is not.
+    pub(super) fn fast(&self) -> Result<&FastMr> {
+        match &self.kind {
+            Kind::Registered(_) => Err(EINVAL),
+            Kind::Fast(mr) => Ok(mr),
+        }
     }
 }

@@ -76,7 +76,9 @@ const SEND_ALIGN: u32 = 64;
 const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
-    | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
+    | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
+    | bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL
+    | bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT;
 
 /// A queue pair.
 ///

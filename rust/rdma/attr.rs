@@ -46,6 +46,10 @@ pub struct DeviceAttr {
     pub max_res_rd_atom: u32,
     pub max_qp_init_rd_atom: u32,
     pub atomic_cap: AtomicCap,
+    pub max_fast_reg_page_list_len: u32,
+    pub max_cq_moderation_count: u16,
+    /// In microseconds.
+    pub max_cq_moderation_period: u16,
     pub max_srq: u32,
     pub max_srq_wr: u32,
     pub max_srq_sge: u32,
@@ -84,6 +88,9 @@ impl DeviceAttr {
         attr.max_qp_init_rd_atom = self.max_qp_init_rd_atom;
         // CAST: The enumeration has the values of the C one.
         attr.atomic_cap = self.atomic_cap as u32;
+        attr.max_fast_reg_page_list_len = self.max_fast_reg_page_list_len;
+        attr.cq_caps.max_cq_moderation_count = self.max_cq_moderation_count;
+        attr.cq_caps.max_cq_moderation_period = self.max_cq_moderation_period;
         attr.max_srq = self.max_srq;
         attr.max_srq_wr = self.max_srq_wr;
         attr.max_srq_sge = self.max_srq_sge;

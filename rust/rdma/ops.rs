@@ -2,10 +2,15 @@
 
 //! The operations of a device.
 
+mod cq;
+mod mr;
 mod mw;
 mod srq;
 
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    time::Duration, //
+};
 
 use kernel::{
     alloc::Flags,
@@ -142,6 +147,15 @@ pub struct MrInit {
     pub access_flags: u32,
 }
 
+/// What is to be changed of a memory region, beside its domain.
+#[derive(Clone, Copy, Debug)]
+pub struct MrChange {
+    /// Address in the process, length, and address by which work requests name the first byte.
+    pub range: Option<(u64, u64, u64)>,
+    /// Of the values of `enum ib_access_flags`; checked by ib_core against each other.
+    pub access_flags: Option<u32>,
+}
+
 /// The keys of a memory region.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs)]
@@ -255,6 +269,19 @@ pub trait Operations: Sized + Send + Sync + 'static {
         udata: Option<UserData<'_, Self>>,
     ) -> Result<(Self::Cq, u32)>;
 
+    /// Changes the size of a completion queue that a process has; returns how many completions it
+    /// has room for.
+    fn resize_cq(
+        dev: &Device<Self>,
+        cq: &Cq<Self>,
+        entries: u32,
+        udata: UserData<'_, Self>,
+    ) -> Result<u32>;
+
+    /// Holds events of a completion queue back until there are `count` completions, but no longer
+    /// than `period`; not at all if either is zero.
+    fn moderate_cq(dev: &Device<Self>, cq: &Cq<Self>, count: u16, period: Duration);
+
     /// Ends the use of a completion queue, which is dropped after this.
     fn destroy_cq(dev: &Device<Self>, cq: &Cq<Self>);
 
@@ -346,6 +373,24 @@ pub trait Operations: Sized + Send + Sync + 'static {
         udata: UserData<'_, Self>,
     ) -> Result<(Self::Mr, MrKeys)>;
 
+    /// Makes a region for fast registration of up to `max_pages` pages, for a user in the kernel.
+    fn alloc_mr(dev: &Device<Self>, pd: &Pd<Self>, max_pages: u32) -> Result<(Self::Mr, MrKeys)>;
+
+    /// Begins the list of pages, of this size, that the next fast registration opens.
+    ///
+    /// Called in any context; so are those for each page, and for the end.
+    fn map_begin(mr: &Mr<Self>, page_size: u32) -> Result;
+
+    /// Adds a page to the list; its address is one of the DMA mapping.
+    fn map_page(mr: &Mr<Self>, address: u64) -> Result;
+
+    /// Ends the list: `length` bytes are meant, the first of which is named by `iova`, and is at
+    /// that address modulo the size of a page in the first page.
+    fn map_end(mr: &Mr<Self>, iova: u64, length: u64) -> Result;
+
+    /// Changes a memory region, which then belongs to domain `pd`. Its keys stay.
+    fn rereg_mr(dev: &Device<Self>, mr: &Mr<Self>, pd: &Pd<Self>, change: &MrChange) -> Result;
+
     /// Ends the use of a memory region, which is dropped after this, unless it fails.
     fn dereg_mr(dev: &Device<Self>, mr: &Mr<Self>) -> Result;
 
@@ -435,6 +480,8 @@ impl<T: Operations> VTable<T> {
 
         create_cq: Some(Self::create_cq),
         create_user_cq: Some(Self::create_cq),
+        resize_user_cq: Some(Self::resize_user_cq),
+        modify_cq: Some(Self::modify_cq),
         destroy_cq: Some(Self::destroy_cq),
         poll_cq: Some(Self::poll_cq),
         req_notify_cq: Some(Self::req_notify_cq),
@@ -457,6 +504,9 @@ impl<T: Operations> VTable<T> {
 
         get_dma_mr: Some(Self::get_dma_mr),
         reg_user_mr: Some(Self::reg_user_mr),
+        alloc_mr: Some(Self::alloc_mr),
+        map_mr_sg: Some(Self::map_mr_sg),
+        rereg_user_mr: Some(Self::rereg_user_mr),
         dereg_mr: Some(Self::dereg_mr),
 
         alloc_mw: Some(Self::alloc_mw),

@@ -71,6 +71,8 @@ pub enum SendOp {
     FetchAdd(Remote, Atomic),
     /// The invalidation of this key here.
     LocalInv(u32),
+    /// The registration of the pages that were mapped to a region.
+    RegMr(Registration),
 }
 
 /// Memory of the peer.
@@ -95,6 +97,15 @@ pub struct Datagram<'a, T: Operations> {
     pub ah: &'a Ah<T>,
     pub qpn: u32,
     pub q_key: u32,
+}
+
+/// What a fast registration opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Key that the region gets; the part that its user cannot choose tells which region it is.
+    pub key: u32,
+    /// Of the values of `enum ib_access_flags`.
+    pub access_flags: u32,
 }
 
 /// A send work request of a user in the kernel.
@@ -172,6 +183,7 @@ impl<'a, T: Operations> SendRequest<'a, T> {
                 SendOp::FetchAdd(remote, atomic)
             }
             bindings::ib_wr_opcode_IB_WR_LOCAL_INV => SendOp::LocalInv(extra),
+            bindings::ib_wr_opcode_IB_WR_REG_MR => SendOp::RegMr(self.registration()),
             _ => return Err(EOPNOTSUPP),
         })
     }
@@ -183,6 +195,17 @@ impl<'a, T: Operations> SendRequest<'a, T> {
         Remote {
             addr: wr.remote_addr,
             rkey: wr.rkey,
+        }
+    }
+
+    /// Returns what is registered.
+    fn registration(&self) -> Registration {
+        // SAFETY: By the type invariant; the caller has looked at the opcode.
+        let wr = unsafe { &*core::ptr::from_ref(self.raw).cast::<bindings::ib_reg_wr>() };
+        Registration {
+            key: wr.key,
+            // CAST: A bit mask that C happens to keep in a signed number.
+            access_flags: wr.access as u32,
         }
     }
 

@@ -399,6 +399,19 @@ impl Umem {
         Ok(word)
     }
 
+    /// Sets the 64-bit word at `off`, at once for all who look at it.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the word is not inside, `EINVAL` if it is not aligned.
+    pub fn store(&self, off: usize, value: u64) -> Result {
+        let word = self.word(off)?;
+        // SAFETY: As in `fetch_add`.
+        let word = unsafe { kernel::sync::atomic::Atomic::from_ptr(word) };
+        word.store(value, kernel::sync::atomic::Release);
+        Ok(())
+    }
+
     /// Adds to the 64-bit word at `off` and returns its former value.
     ///
     /// # Errors

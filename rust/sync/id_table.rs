@@ -151,6 +151,32 @@ impl<T: Send + Sync + 'static> IdTable<T> {
         self.with(id, |object| object.into())
     }
 
+    /// Puts `object` in the place of the one with number `id`, and returns that after waiting as
+    /// [`Self::remove`] does. Process context, may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`, and nothing changed, if there is none.
+    pub fn replace(&self, id: u32, object: Arc<T>) -> Result<Arc<T>> {
+        let entry = Arc::into_raw(object);
+        // INVARIANT: If it succeeds, then the reference belongs to the table.
+        //
+        // SAFETY: The xarray is initialised.
+        let old =
+            unsafe { bindings::metaroce_xa_replace_bh(self.xa.get(), id, entry.cast_mut().cast()) };
+        if old.is_null() {
+            // SAFETY: The pointer came from `into_raw`, and the table has not taken it.
+            drop(unsafe { Arc::from_raw(entry) });
+            return Err(ENOENT);
+        }
+        synchronize_rcu_expedited();
+        // INVARIANT: A grace period has passed since the entry was replaced.
+        //
+        // SAFETY: By the type invariants the entry came from `Arc::into_raw`; the table's
+        // reference goes to the caller.
+        Ok(unsafe { Arc::from_raw(old.cast_const().cast::<T>()) })
+    }
+
     /// Takes the object of number `id` out, and waits until no user of [`IdTable::with`] has it,
     /// and whoever looked it up with bottom halves disabled has enabled them. Process context.
     pub fn remove(&self, id: u32) -> Option<Arc<T>> {

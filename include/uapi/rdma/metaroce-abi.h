@@ -68,6 +68,8 @@ enum metaroce_send_opcode {
 	METAROCE_OP_LOCAL_INV = 7,
 	METAROCE_OP_BIND_MW = 8,
 	METAROCE_OP_SEND_INV = 9,
+	METAROCE_OP_ATOMIC_WRITE = 10,
+	METAROCE_OP_FLUSH = 11,
 };
 
 enum metaroce_send_flags {
@@ -88,12 +90,12 @@ struct metaroce_send_wqe {
 	__u8 flags;		/* enum metaroce_send_flags */
 	__u16 num_sge;
 	__u32 inline_len;
-	__u32 imm_data;		/* be32 immediate; rkey to invalidate, new rkey (host order) */
+	__u32 imm_data;		/* be32 immediate; rkey to invalidate, new rkey, flush (host order) */
 	__u32 rkey;		/* of remote memory; bind: the window's so far; UD: Q_Key */
 	__aligned_u64 remote_addr;	/* bind: where in the region */
 	__aligned_u64 compare_add;	/* bind: length */
-	__aligned_u64 swap;
-	__u32 bind_lkey;	/* bind: of the region; 0 with length 0 */
+	__aligned_u64 swap;	/* atomic write: the value */
+	__u32 bind_lkey;	/* bind: of the region; 0 with length 0; flush: length */
 	__u32 bind_access;	/* bind: enum ib_uverbs_access_flags */
 	__u32 ah;		/* UD: metaroce_create_ah_resp.ah */
 	__u32 remote_qpn;	/* UD */

@@ -152,14 +152,14 @@ impl Ud {
 
     /// Copies data to `offset` of a scatter list.
     fn place(&self, list: SgList<'_>, offset: u32, source: &Source<'_>) -> Result<(), AccessError> {
-        let mrs = self.endpoint.mrs();
         let mut done = 0;
         list.walk(offset.into(), source.len().into(), |sge| {
-            let len = u64::from(sge.length);
-            let mr = mrs.get(self.pd, sge.lkey, sge.addr, len, access::LOCAL_WRITE)?;
-            source.copy(done, &mr, sge.addr, sge.length)?;
-            done += sge.length;
-            Ok(())
+            self.endpoint
+                .with_local(self.pd, &sge, access::LOCAL_WRITE, |memory, at, len| {
+                    source.copy_to(done, memory, at, len)?;
+                    done += len;
+                    Ok(())
+                })
         })
         .unwrap_or(Err(AccessError::Bounds))
     }

@@ -18,6 +18,7 @@ use crate::{
         cq::Completion,
         endpoint::Endpoint,
         limits::MAX_DATAGRAM,
+        mr::AccessError,
         wqe::{
             Payload,
             SendOp,
@@ -81,6 +82,12 @@ enum PushError {
     Protection,
     /// The burst is full, or there is no memory for it.
     NoRoom,
+}
+
+impl From<AccessError> for PushError {
+    fn from(_: AccessError) -> Self {
+        Self::Protection
+    }
 }
 
 /// Datagrams that wait to leave together, by the route that the queue pair has cached.
@@ -261,10 +268,9 @@ impl Ud {
         let total = match payload {
             Payload::Inline(data) => data.len() as u64,
             Payload::List(list) => {
-                let mrs = self.endpoint.mrs();
                 if list
                     .iter()
-                    .any(|sge| mrs.check_sge(self.pd, &sge, 0).is_err())
+                    .any(|sge| self.endpoint.check_local(self.pd, &sge, 0).is_err())
                 {
                     return Err(WcStatus::LocalProtection);
                 }
@@ -331,21 +337,16 @@ impl Ud {
                 burst.push_bytes(data).map_err(no_room)?;
             }
             Payload::List(list) => {
-                let mrs = self.endpoint.mrs();
                 let protection = |_| PushError::Protection;
                 list.walk(0, message.len.into(), |sge| {
-                    // CAST: `usize` is 64 bits wide here.
-                    let n = sge.length as usize;
-                    let mr = mrs
-                        .get(self.pd, sge.lkey, sge.addr, n as u64, 0)
-                        .map_err(|_| PushError::Protection)?;
-                    let at = mr
-                        .offset_of(sge.addr, n as u64)
-                        .map_err(|_| PushError::Protection)?;
-                    burst.push_umem_copy(mr.memory(), at, n).map_err(no_room)?;
-                    // If a process changes its memory in between, then the receiver drops it.
-                    sum = mr.memory().crc32c(at, n, sum).map_err(protection)?;
-                    Ok(())
+                    self.endpoint.with_local(self.pd, &sge, 0, |memory, at, n| {
+                        // CAST: `usize` is 64 bits wide here.
+                        let n = n as usize;
+                        burst.push_umem_copy(memory, at, n).map_err(no_room)?;
+                        // If a process changes its memory in between, then the receiver drops it.
+                        sum = memory.crc32c(at, n, sum).map_err(protection)?;
+                        Ok::<(), PushError>(())
+                    })
                 })
                 .ok_or(PushError::Protection)??;
             }
