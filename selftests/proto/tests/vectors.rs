@@ -94,7 +94,7 @@ fn to_words(b: &Bits256) -> String {
     words.join(",")
 }
 
-const OPCODES: [Opcode; 12] = [
+const OPCODES: [Opcode; 14] = [
     Opcode::Void,
     Opcode::Send,
     Opcode::SendImm,

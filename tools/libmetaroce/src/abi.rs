@@ -58,6 +58,14 @@ pub(crate) struct CreateCqResp {
     pub(crate) drv: c::metaroce_create_cq_resp,
 }
 
+/// Completion queue as the kernel answers its resizing.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct ResizeCqResp {
+    pub(crate) core: c::ib_uverbs_resize_cq_resp,
+    pub(crate) drv: c::metaroce_resize_cq_resp,
+}
+
 /// Shared receive queue as the kernel answers its creation.
 #[repr(C)]
 #[derive(Default)]
@@ -95,6 +103,22 @@ pub(crate) struct CreateQp {
 #[derive(Default)]
 pub(crate) struct CreateQpResp {
     pub(crate) core: c::ib_uverbs_create_qp_resp,
+    pub(crate) drv: c::metaroce_create_qp_resp,
+}
+
+/// Creation of a queue pair, with extensions.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct CreateQpEx {
+    pub(crate) core: c::ibv_create_qp_ex,
+    pub(crate) drv: c::metaroce_create_qp_req,
+}
+
+/// Queue pair as the kernel answers its creation with extensions.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct CreateQpExResp {
+    pub(crate) core: c::ib_uverbs_ex_create_qp_resp,
     pub(crate) drv: c::metaroce_create_qp_resp,
 }
 
@@ -176,10 +200,13 @@ const _: () = {
 const _: () = {
     assert!(offset_of!(CreateAhResp, drv) == size_of::<c::ib_uverbs_create_ah_resp>());
     assert!(offset_of!(CreateCqResp, drv) == size_of::<c::ib_uverbs_create_cq_resp>());
+    assert!(offset_of!(ResizeCqResp, drv) == size_of::<c::ib_uverbs_resize_cq_resp>());
     assert!(offset_of!(CreateSrqResp, drv) == size_of::<c::ib_uverbs_create_srq_resp>());
     assert!(offset_of!(ModifySrq, drv) == size_of::<c::ibv_modify_srq>());
     assert!(offset_of!(CreateQp, drv) == size_of::<c::ibv_create_qp>());
     assert!(offset_of!(CreateQpResp, drv) == size_of::<c::ib_uverbs_create_qp_resp>());
+    assert!(offset_of!(CreateQpEx, drv) == size_of::<c::ibv_create_qp_ex>());
+    assert!(offset_of!(CreateQpExResp, drv) == size_of::<c::ib_uverbs_ex_create_qp_resp>());
     assert!(offset_of!(GetContext, drv) == size_of::<c::ibv_get_context>());
     assert!(offset_of!(GetContextResp, drv) == size_of::<c::ib_uverbs_get_context_resp>());
     assert!(

@@ -13,6 +13,8 @@ use ring::{Consumer, Geometry, Slot};
 pub(crate) struct CompletionQueue {
     ring: Mapping,
     consumer: Consumer,
+    /// The completion that was taken last.
+    current: Cqe,
 }
 
 impl CompletionQueue {
@@ -21,6 +23,7 @@ impl CompletionQueue {
         Self {
             ring,
             consumer: Consumer::new(geometry),
+            current: Cqe::default(),
         }
     }
 
@@ -33,6 +36,26 @@ impl CompletionQueue {
         let cqe = self.read(slot)?;
         self.consumer.retire(1)?;
         Ok(Some(cqe))
+    }
+
+    /// Takes the next completion, which [`current`](Self::current) shows from then on.
+    pub(crate) fn take_current(&mut self) -> Result<Option<Cqe>, Errno> {
+        let taken = self.take()?;
+        if let Some(cqe) = taken {
+            self.current = cqe;
+        }
+        Ok(taken)
+    }
+
+    /// Returns the completion that was taken last.
+    pub(crate) fn current(&self) -> &Cqe {
+        &self.current
+    }
+
+    /// Goes on in another ring, in whose first slots the kernel has put what was not taken.
+    pub(crate) fn move_to(&mut self, ring: Mapping, geometry: Geometry) {
+        self.consumer = Consumer::new(geometry);
+        self.ring = ring;
     }
 
     /// Gives the slots of the completions that were taken back to the kernel.
@@ -95,7 +118,7 @@ pub(crate) fn work_completion(cqe: &Cqe) -> c::ibv_wc {
 }
 
 /// Translates the kernel's flags, which differ from libibverbs' in one bit.
-fn wc_flags(flags: u32) -> u32 {
+pub(crate) fn wc_flags(flags: u32) -> u32 {
     let map = [
         (c::METAROCE_WC_GRH, c::IBV_WC_GRH),
         (c::METAROCE_WC_WITH_IMM, c::IBV_WC_WITH_IMM),

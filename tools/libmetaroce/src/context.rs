@@ -5,7 +5,7 @@
 use crate::abi::{GetContext, GetContextResp};
 use crate::bindings as c;
 use crate::errno::Errno;
-use crate::{ah, cq, mr, mw, pd, qp, srq};
+use crate::{ah, cq, cq_ex, mr, mw, pd, qp, srq, td};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr;
@@ -24,20 +24,26 @@ static OPS: c::verbs_context_ops = {
     // SAFETY: All members are optional functions, for which zero is `None`.
     let mut ops: c::verbs_context_ops = unsafe { core::mem::zeroed() };
     ops.alloc_mw = Some(mw::alloc_mw);
+    ops.alloc_parent_domain = Some(pd::alloc_parent_domain);
     ops.alloc_pd = Some(pd::alloc_pd);
+    ops.alloc_td = Some(td::alloc_td);
     ops.bind_mw = Some(mw::bind_mw);
     ops.create_ah = Some(ah::create_ah);
     ops.create_cq = Some(cq::create_cq);
+    ops.create_cq_ex = Some(cq_ex::create_cq_ex);
     ops.create_qp = Some(qp::create_qp);
+    ops.create_qp_ex = Some(qp::create_qp_ex);
     ops.create_srq = Some(srq::create_srq);
     ops.dealloc_mw = Some(mw::dealloc_mw);
     ops.dealloc_pd = Some(pd::dealloc_pd);
+    ops.dealloc_td = Some(td::dealloc_td);
     ops.dereg_mr = Some(mr::dereg_mr);
     ops.destroy_ah = Some(ah::destroy_ah);
     ops.destroy_cq = Some(cq::destroy_cq);
     ops.destroy_qp = Some(qp::destroy_qp);
     ops.destroy_srq = Some(srq::destroy_srq);
     ops.free_context = Some(free_context);
+    ops.modify_cq = Some(cq::modify_cq);
     ops.modify_qp = Some(qp::modify_qp);
     ops.modify_srq = Some(srq::modify_srq);
     ops.poll_cq = Some(cq::poll_cq);
@@ -50,6 +56,8 @@ static OPS: c::verbs_context_ops = {
     ops.query_srq = Some(srq::query_srq);
     ops.reg_mr = Some(mr::reg_mr);
     ops.req_notify_cq = Some(c::ibv_cmd_req_notify_cq);
+    ops.rereg_mr = Some(mr::rereg_mr);
+    ops.resize_cq = Some(cq::resize_cq);
     ops
 };
 

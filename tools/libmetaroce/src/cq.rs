@@ -2,22 +2,22 @@
 
 //! Completion queues.
 
-use crate::abi::CreateCqResp;
+use crate::abi::{CreateCqResp, ResizeCqResp};
 use crate::bindings as c;
 use crate::completion::{work_completion, CompletionQueue};
-use crate::errno::Errno;
+use crate::errno::{self, Errno};
+use crate::lock::Lock;
 use crate::mapping::map_ring;
-use crate::object::{allocate, lock, Object, Verbs};
+use crate::object::{allocate, Object, Verbs};
 use core::ffi::c_int;
 use core::ptr;
-use std::sync::Mutex;
 
 /// A completion queue.
 #[repr(C)]
 pub(crate) struct Cq {
-    verbs: Verbs<c::verbs_cq>,
+    pub(crate) verbs: Verbs<c::verbs_cq>,
     /// [`None`] only until the kernel has made the queue.
-    queue: Option<Mutex<CompletionQueue>>,
+    pub(crate) queue: Option<Lock<CompletionQueue>>,
 }
 
 // SAFETY: `verbs` is the first member, and `ibv_cq` is at the start of it: `verbs_cq` is a union.
@@ -29,7 +29,7 @@ impl Cq {
     /// Removes the completions of a queue pair that is gone or reset.
     pub(crate) fn purge(&self, qp_num: u32) -> Result<(), Errno> {
         match &self.queue {
-            Some(queue) => lock(queue).purge(qp_num),
+            Some(queue) => queue.lock().purge(qp_num),
             None => Ok(()),
         }
     }
@@ -46,11 +46,26 @@ pub(crate) unsafe extern "C" fn create_cq(
     channel: *mut c::ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut c::ibv_cq {
+    let wanted = Wanted {
+        cqe,
+        channel,
+        comp_vector,
+        single: false,
+    };
     // SAFETY: By this function's contract.
-    match unsafe { create(context, cqe, channel, comp_vector) } {
+    match unsafe { create(context, wanted) } {
         Ok(cq) => cq.into_verbs(),
         Err(error) => error.null(),
     }
+}
+
+/// What a queue is created with.
+pub(crate) struct Wanted {
+    pub(crate) cqe: c_int,
+    pub(crate) channel: *mut c::ibv_comp_channel,
+    pub(crate) comp_vector: c_int,
+    /// The application uses the queue in one thread at a time.
+    pub(crate) single: bool,
 }
 
 /// Creates the queue and maps its ring.
@@ -58,11 +73,9 @@ pub(crate) unsafe extern "C" fn create_cq(
 /// # Safety
 ///
 /// As for [`create_cq`].
-unsafe fn create(
+pub(crate) unsafe fn create(
     context: *mut c::ibv_context,
-    cqe: c_int,
-    channel: *mut c::ibv_comp_channel,
-    comp_vector: c_int,
+    wanted: Wanted,
 ) -> Result<Box<Cq>, Errno> {
     let mut resp = CreateCqResp::default();
     let mut cq = allocate(Cq {
@@ -76,9 +89,9 @@ unsafe fn create(
     Errno::check(unsafe {
         c::ibv_cmd_create_cq(
             context,
-            cqe,
-            channel,
-            comp_vector,
+            wanted.cqe,
+            wanted.channel,
+            wanted.comp_vector,
             ibcq,
             ptr::null_mut(),
             0,
@@ -93,7 +106,10 @@ unsafe fn create(
     let stride = c::METAROCE_CQE_SIZE;
     match map_ring(fd, drv.mmap_offset, drv.mmap_size, drv.entries, stride) {
         Ok((ring, geometry)) => {
-            cq.queue = Some(Mutex::new(CompletionQueue::new(ring, geometry)));
+            cq.queue = Some(Lock::new(
+                CompletionQueue::new(ring, geometry),
+                wanted.single,
+            ));
             Ok(cq)
         }
         Err(error) => {
@@ -119,7 +135,7 @@ pub(crate) unsafe extern "C" fn poll_cq(
     let Some(queue) = &cq.queue else {
         return -1;
     };
-    let mut queue = lock(queue);
+    let mut queue = queue.lock();
     let mut polled = 0;
 
     while polled < num_entries {
@@ -137,6 +153,60 @@ pub(crate) unsafe extern "C" fn poll_cq(
         return -1;
     }
     polled
+}
+
+/// `ibv_resize_cq()`.
+///
+/// # Safety
+///
+/// `cq` came from [`create_cq`].
+pub(crate) unsafe extern "C" fn resize_cq(ibcq: *mut c::ibv_cq, cqe: c_int) -> c_int {
+    // SAFETY: By this function's contract.
+    errno::code(unsafe { resize(ibcq, cqe) })
+}
+
+/// Resizes the queue, and moves to its new ring.
+///
+/// # Safety
+///
+/// As for [`resize_cq`].
+unsafe fn resize(ibcq: *mut c::ibv_cq, cqe: c_int) -> Result<(), Errno> {
+    let mut cmd = c::ibv_resize_cq::default();
+    let mut resp = ResizeCqResp::default();
+    // SAFETY: By this function's contract.
+    let (cq, fd) = unsafe { (Cq::from_verbs(ibcq), (*(*ibcq).context).cmd_fd) };
+    // Held, so that nothing is polled while the kernel moves what is there.
+    let mut queue = cq.queue.as_ref().ok_or(Errno::EINVAL)?.lock();
+    // SAFETY: By this function's contract; command and response are as long as they say.
+    Errno::check(unsafe {
+        c::ibv_cmd_resize_cq(
+            ibcq,
+            cqe,
+            &mut cmd,
+            size_of_val(&cmd),
+            &mut resp.core,
+            size_of::<ResizeCqResp>(),
+        )
+    })?;
+    let drv = &resp.drv;
+    let stride = c::METAROCE_CQE_SIZE;
+    let (ring, geometry) = map_ring(fd, drv.mmap_offset, drv.mmap_size, drv.entries, stride)?;
+    queue.move_to(ring, geometry);
+    Ok(())
+}
+
+/// `ibv_modify_cq()`.
+///
+/// # Safety
+///
+/// `cq` came from [`create_cq`], `attr` is readable.
+pub(crate) unsafe extern "C" fn modify_cq(
+    cq: *mut c::ibv_cq,
+    attr: *mut c::ibv_modify_cq_attr,
+) -> c_int {
+    let mut cmd = c::ibv_modify_cq::default();
+    // SAFETY: By this function's contract; the command lives through the call.
+    unsafe { c::ibv_cmd_modify_cq(cq, attr, &mut cmd, size_of_val(&cmd)) }
 }
 
 /// `ibv_destroy_cq()`.

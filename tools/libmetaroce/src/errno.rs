@@ -11,9 +11,12 @@ use core::ptr;
 pub(crate) struct Errno(c_int);
 
 impl Errno {
+    pub(crate) const EBUSY: Self = Self(c::EBUSY as c_int);
     pub(crate) const EINVAL: Self = Self(c::EINVAL as c_int);
     pub(crate) const EIO: Self = Self(c::EIO as c_int);
+    pub(crate) const ENOENT: Self = Self(c::ENOENT as c_int);
     pub(crate) const ENOMEM: Self = Self(c::ENOMEM as c_int);
+    pub(crate) const EOPNOTSUPP: Self = Self(c::EOPNOTSUPP as c_int);
     pub(crate) const EPROTO: Self = Self(c::EPROTO as c_int);
 
     /// Returns the calling thread's `errno`.

@@ -9,9 +9,10 @@
 //! # Layers
 //!
 //! * [`bindings`]: generated from rdma-core's and the module's headers.
-//! * [`abi`], [`errno`], [`object`], [`mapping`]: what wraps the bindings.
+//! * [`abi`], [`errno`], [`object`], [`mapping`], [`lock`]: what wraps the bindings.
 //! * [`send`], [`recv`], [`completion`]: the queues, with their slots' encoding.
-//! * [`cq`], [`qp`], [`pd`], [`mr`], [`mw`], [`srq`], [`ah`], [`context`]: the verbs, one object a file.
+//! * [`cq`], [`cq_ex`], [`qp`], [`qp_ex`], [`pd`], [`td`], [`mr`], [`mw`], [`srq`], [`ah`],
+//!   [`context`]: the verbs, one object a file.
 //! * [`driver`]: registration with libibverbs.
 //!
 //! # Panics
@@ -28,17 +29,21 @@ mod bindings;
 mod completion;
 mod context;
 mod cq;
+mod cq_ex;
 mod driver;
 mod errno;
+mod lock;
 mod mapping;
 mod mr;
 mod mw;
 mod object;
 mod pd;
 mod qp;
+mod qp_ex;
 mod recv;
 mod send;
 mod srq;
+mod td;
 
 #[cfg(test)]
 mod tests;

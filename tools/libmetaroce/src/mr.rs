@@ -64,6 +64,41 @@ pub(crate) unsafe extern "C" fn reg_mr(
     }
 }
 
+/// `ibv_rereg_mr()`.
+///
+/// # Safety
+///
+/// `mr` came from [`reg_mr`], `pd` is null or a protection domain of this provider.
+pub(crate) unsafe extern "C" fn rereg_mr(
+    mr: *mut c::verbs_mr,
+    flags: c_int,
+    pd: *mut c::ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    let mut cmd = c::ibv_rereg_mr::default();
+    let mut resp = c::ib_uverbs_rereg_mr_resp::default();
+    // SAFETY: By this function's contract; command and response live through the call. The kernel
+    // checks the range.
+    unsafe {
+        c::ibv_cmd_rereg_mr(
+            mr,
+            // CAST: a mask.
+            flags as u32,
+            addr,
+            length,
+            addr as u64,
+            access,
+            pd,
+            &mut cmd,
+            size_of_val(&cmd),
+            &mut resp,
+            size_of_val(&resp),
+        )
+    }
+}
+
 /// `ibv_dereg_mr()`.
 ///
 /// # Safety

@@ -6,7 +6,6 @@ use crate::errno::Errno;
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use std::alloc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The part of an object that libibverbs and the application write.
 ///
@@ -77,9 +76,4 @@ pub(crate) fn allocate<T>(value: T) -> Result<Box<T>, Errno> {
         place.write(value);
         Ok(Box::from_raw(place))
     }
-}
-
-/// Locks `mutex`. No holder panics, so a poisoned one does not occur, and would do no harm.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,26 +2,28 @@
 
 //! Queue pairs.
 
-use crate::abi::{CreateQp, CreateQpResp, Doorbell};
+use crate::abi::{CreateQp, CreateQpEx, CreateQpExResp, CreateQpResp, Doorbell};
 use crate::bindings as c;
 use crate::cq::Cq;
 use crate::errno::{self, Errno};
+use crate::lock::Lock;
 use crate::mapping::map_ring;
-use crate::object::{allocate, lock, Object, Verbs};
+use crate::object::{allocate, Object, Verbs};
+use crate::pd;
+use crate::qp_ex;
 use crate::recv::{self, RecvQueue};
 use crate::send::{SendLimits, SendQueue};
 use core::ffi::c_int;
 use core::ptr;
-use std::sync::Mutex;
 
 /// A queue pair.
 #[repr(C)]
 pub(crate) struct Qp {
     verbs: Verbs<c::verbs_qp>,
     /// [`None`] only until the kernel has made the queue pair.
-    sq: Option<Mutex<SendQueue>>,
+    pub(crate) sq: Option<Lock<SendQueue>>,
     /// [`None`] until then, and for a queue pair without receives of its own.
-    rq: Option<Mutex<RecvQueue>>,
+    rq: Option<Lock<RecvQueue>>,
 }
 
 // SAFETY: `verbs` is the first member, and `ibv_qp` is at the start of it: of the union that is
@@ -38,7 +40,7 @@ impl Qp {
     }
 
     /// Returns the state as libibverbs remembers it; the kernel may have left it since.
-    fn state(&self) -> c::ibv_qp_state {
+    pub(crate) fn state(&self) -> c::ibv_qp_state {
         // SAFETY: The object is live. libibverbs writes the word without a lock: an application
         // that posts while it modifies gets one state or the other.
         unsafe { ptr::read_volatile(&raw const (*self.ibqp()).state) }
@@ -133,7 +135,109 @@ unsafe fn create(pd: *mut c::ibv_pd, attr: *mut c::ibv_qp_init_attr) -> Result<B
             (*attr).qp_type == c::IBV_QPT_UD,
         )
     };
-    if let Err(error) = map_queues(&mut qp, fd, &cap, signal_all, is_datagram, &resp.drv) {
+    let limits = SendLimits {
+        max_sge: cap.max_send_sge,
+        max_inline: cap.max_inline_data,
+        signal_all,
+        is_datagram,
+    };
+    // SAFETY: The caller's domain.
+    let single = unsafe { pd::is_single_threaded(pd) }.unwrap_or(false);
+    if let Err(error) = map_queues(&mut qp, fd, limits, cap.max_recv_sge, single, &resp.drv) {
+        // SAFETY: Created above, and nobody else knows it.
+        unsafe { c::ibv_cmd_destroy_qp(qp.ibqp()) };
+        return Err(error);
+    }
+    Ok(qp)
+}
+
+/// `ibv_create_qp_ex()`.
+///
+/// # Safety
+///
+/// `context` is an open context of this provider and `attr` names objects of it.
+pub(crate) unsafe extern "C" fn create_qp_ex(
+    context: *mut c::ibv_context,
+    attr: *mut c::ibv_qp_init_attr_ex,
+) -> *mut c::ibv_qp {
+    // SAFETY: By this function's contract.
+    match unsafe { create_ex(context, &mut *attr) } {
+        Ok(qp) => qp.into_verbs(),
+        Err(error) => error.null(),
+    }
+}
+
+/// Creates the queue pair, maps its rings, and sets what it can post by calls.
+///
+/// # Safety
+///
+/// As for [`create_qp_ex`].
+unsafe fn create_ex(
+    context: *mut c::ibv_context,
+    attr: &mut c::ibv_qp_init_attr_ex,
+) -> Result<Box<Qp>, Errno> {
+    const KNOWN: u32 = c::IBV_QP_INIT_ATTR_PD
+        | c::IBV_QP_INIT_ATTR_CREATE_FLAGS
+        | c::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+    if attr.comp_mask & !KNOWN != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if attr.comp_mask & c::IBV_QP_INIT_ATTR_PD == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let by_calls = attr.comp_mask & c::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
+    if by_calls {
+        qp_ex::check(attr.qp_type, attr.send_ops_flags)?;
+    }
+    let mut cmd = CreateQpEx::default();
+    let mut resp = CreateQpExResp::default();
+    let mut qp = allocate(Qp {
+        verbs: Verbs::new(),
+        sq: None,
+        rq: None,
+    })?;
+    let verbs = qp.verbs.as_ptr();
+
+    // SAFETY: Context and attributes are the caller's, and everything else lives through the call;
+    // command and response are as long as they say.
+    Errno::check(unsafe {
+        c::ibv_cmd_create_qp_ex2(
+            context,
+            verbs,
+            attr,
+            &mut cmd.core,
+            size_of::<CreateQpEx>(),
+            &mut resp.core,
+            size_of::<CreateQpExResp>(),
+        )
+    })?;
+
+    if by_calls {
+        // libibverbs has cleared the mask.
+        // SAFETY: Nobody else knows the object yet.
+        let verbs = unsafe { &mut *verbs };
+        verbs.comp_mask |= c::VERBS_QP_EX;
+        // SAFETY: All members of the union are integers, pointers and optional functions; what is
+        // not set is zero.
+        let ex = unsafe { &mut verbs.__bindgen_anon_1.qp_ex };
+        qp_ex::set_ops(ex, attr.send_ops_flags);
+    }
+    // SAFETY: The caller's context and domain.
+    let (fd, single) = unsafe {
+        (
+            (*context).cmd_fd,
+            pd::is_single_threaded(attr.pd).unwrap_or(false),
+        )
+    };
+    let limits = SendLimits {
+        max_sge: attr.cap.max_send_sge,
+        max_inline: attr.cap.max_inline_data,
+        signal_all: attr.sq_sig_all != 0,
+        is_datagram: attr.qp_type == c::IBV_QPT_UD,
+    };
+    let recv_sge = attr.cap.max_recv_sge;
+    if let Err(error) = map_queues(&mut qp, fd, limits, recv_sge, single, &resp.drv) {
         // SAFETY: Created above, and nobody else knows it.
         unsafe { c::ibv_cmd_destroy_qp(qp.ibqp()) };
         return Err(error);
@@ -145,17 +249,11 @@ unsafe fn create(pd: *mut c::ibv_pd, attr: *mut c::ibv_qp_init_attr) -> Result<B
 fn map_queues(
     qp: &mut Qp,
     fd: c_int,
-    cap: &c::ibv_qp_cap,
-    signal_all: bool,
-    is_datagram: bool,
+    limits: SendLimits,
+    max_recv_sge: u32,
+    single: bool,
     drv: &c::metaroce_create_qp_resp,
 ) -> Result<(), Errno> {
-    let limits = SendLimits {
-        max_sge: cap.max_send_sge,
-        max_inline: cap.max_inline_data,
-        signal_all,
-        is_datagram,
-    };
     let (ring, geometry) = map_ring(
         fd,
         drv.sq_mmap_offset,
@@ -163,7 +261,7 @@ fn map_queues(
         drv.sq_entries,
         drv.sq_stride,
     )?;
-    qp.sq = Some(Mutex::new(SendQueue::new(ring, geometry, limits)));
+    qp.sq = Some(Lock::new(SendQueue::new(ring, geometry, limits), single));
 
     if drv.rq_entries != 0 {
         let (ring, geometry) = map_ring(
@@ -173,8 +271,8 @@ fn map_queues(
             drv.rq_entries,
             drv.rq_stride,
         )?;
-        let queue = RecvQueue::new(ring, geometry, cap.max_recv_sge);
-        qp.rq = Some(Mutex::new(queue));
+        let queue = RecvQueue::new(ring, geometry, max_recv_sge);
+        qp.rq = Some(Lock::new(queue, single));
     }
     Ok(())
 }
@@ -257,7 +355,7 @@ pub(crate) unsafe extern "C" fn post_send(
 
     let doorbell = match &qp.sq {
         Some(sq) if may_send(qp.state()) => {
-            let mut sq = lock(sq);
+            let mut sq = sq.lock();
             // SAFETY: By this function's contract: a list that ends with null.
             while let Some(current) = unsafe { next.as_ref() } {
                 // SAFETY: By this function's contract.
@@ -304,7 +402,7 @@ pub(crate) unsafe extern "C" fn post_recv(
 
 /// Rings the doorbell if publishing said so. The queue's lock is not held: the system call may
 /// do work on the caller's time, and other threads may post meanwhile.
-fn ring_if(qp: &Qp, doorbell: Result<bool, Errno>) -> Result<(), Errno> {
+pub(crate) fn ring_if(qp: &Qp, doorbell: Result<bool, Errno>) -> Result<(), Errno> {
     if doorbell? {
         qp.ring_doorbell()?;
     }
@@ -312,7 +410,7 @@ fn ring_if(qp: &Qp, doorbell: Result<bool, Errno>) -> Result<(), Errno> {
 }
 
 /// Returns whether work may be posted to the send queue. In the error states it is flushed.
-fn may_send(state: c::ibv_qp_state) -> bool {
+pub(crate) fn may_send(state: c::ibv_qp_state) -> bool {
     matches!(
         state,
         c::IBV_QPS_RTS | c::IBV_QPS_SQD | c::IBV_QPS_SQE | c::IBV_QPS_ERR

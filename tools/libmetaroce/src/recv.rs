@@ -5,12 +5,11 @@
 use crate::abi::{slice_bytes, Plain, RecvWqe};
 use crate::bindings as c;
 use crate::errno::{self, Errno};
+use crate::lock::Lock;
 use crate::mapping::Mapping;
-use crate::object::lock;
 use crate::send::scatter_list;
 use core::ffi::c_int;
 use ring::{Geometry, Producer, Shared};
-use std::sync::Mutex;
 
 /// User space's side of a receive queue.
 #[derive(Debug)]
@@ -82,7 +81,7 @@ impl RecvQueue {
 ///
 /// `wr` is a list of work requests with what they point to, `bad_wr` null or writable.
 pub(crate) unsafe fn post_list(
-    queue: Option<&Mutex<RecvQueue>>,
+    queue: Option<&Lock<RecvQueue>>,
     wr: *mut c::ibv_recv_wr,
     bad_wr: *mut *mut c::ibv_recv_wr,
     ring: impl FnOnce(bool) -> Result<(), Errno>,
@@ -92,7 +91,7 @@ pub(crate) unsafe fn post_list(
 
     let doorbell = match queue {
         Some(queue) => {
-            let mut queue = lock(queue);
+            let mut queue = queue.lock();
             // SAFETY: By this function's contract: a list that ends with null.
             while let Some(current) = unsafe { next.as_ref() } {
                 // SAFETY: By this function's contract.

@@ -29,6 +29,16 @@ pub(crate) struct SendQueue {
     ring: Mapping,
     producer: Producer,
     limits: SendLimits,
+    batch: Batch,
+}
+
+/// Work requests that are posted one call at a time.
+#[derive(Debug, Default)]
+struct Batch {
+    /// The last one, whose list or data may yet come.
+    current: Option<(Slot, SendWqe)>,
+    /// What was wrong with one of them; none is posted then.
+    error: Option<Errno>,
 }
 
 impl SendQueue {
@@ -38,6 +48,7 @@ impl SendQueue {
             ring,
             producer: Producer::new(geometry),
             limits,
+            batch: Batch::default(),
         }
     }
 
@@ -81,6 +92,130 @@ impl SendQueue {
             return Ok(false);
         }
         Ok(self.producer.publish_with_doorbell(&self.ring)?)
+    }
+
+    /// Starts a batch of work requests, which fails if `allowed` is an error.
+    pub(crate) fn start(&mut self, allowed: Result<(), Errno>) {
+        self.batch = Batch {
+            current: None,
+            error: allowed.err(),
+        };
+    }
+
+    /// Begins the next work request of the batch.
+    pub(crate) fn begin(&mut self, wqe: Result<SendWqe, Errno>) {
+        let result = self.finish_current().and_then(|()| {
+            let mut wqe = wqe?;
+            if self.limits.signal_all {
+                wqe.flags |= c::METAROCE_SEND_SIGNALED as u8;
+            }
+            let slot = self.producer.vacant(&self.ring)?;
+            self.batch.current = Some((slot, wqe));
+            Ok(())
+        });
+        self.note(result);
+    }
+
+    /// Sets where the datagram of the batch's current work request goes.
+    pub(crate) fn set_address(&mut self, ah: Result<u32, Errno>, qpn: u32, q_key: u32) {
+        let result = match (&mut self.batch.current, ah) {
+            (Some((_, wqe)), Ok(ah)) if self.limits.is_datagram => {
+                wqe.ah = ah;
+                wqe.remote_qpn = qpn;
+                wqe.rkey = q_key;
+                Ok(())
+            }
+            _ => Err(Errno::EINVAL),
+        };
+        self.note(result);
+    }
+
+    /// Sets the scatter list of the batch's current work request.
+    pub(crate) fn set_list(&mut self, list: &[c::ibv_sge]) {
+        let result = self.write_list(list);
+        self.note(result);
+    }
+
+    fn write_list(&mut self, list: &[c::ibv_sge]) -> Result<(), Errno> {
+        let (slot, mut wqe) = self.batch.current.ok_or(Errno::EINVAL)?;
+        let num = u32::try_from(list.len()).map_err(|_| Errno::EINVAL)?;
+        if num > self.limits.max_sge {
+            return Err(Errno::EINVAL);
+        }
+        self.copy_in(slot, size_of::<SendWqe>(), slice_bytes(list))?;
+        wqe.num_sge = u16::try_from(num).map_err(|_| Errno::EINVAL)?;
+        self.batch.current = Some((slot, wqe));
+        Ok(())
+    }
+
+    /// Sets the data of the batch's current work request.
+    ///
+    /// # Safety
+    ///
+    /// What the elements of `list` name is readable.
+    pub(crate) unsafe fn set_inline(&mut self, list: &[c::ibv_data_buf]) {
+        // SAFETY: By this function's contract.
+        let result = unsafe { self.write_inline(list) };
+        self.note(result);
+    }
+
+    /// # Safety
+    ///
+    /// As for [`set_inline`](Self::set_inline).
+    unsafe fn write_inline(&mut self, list: &[c::ibv_data_buf]) -> Result<(), Errno> {
+        let (slot, mut wqe) = self.batch.current.ok_or(Errno::EINVAL)?;
+        let mut len = 0;
+        for buf in list.iter().filter(|buf| buf.length != 0) {
+            let end = buf.length.checked_add(len).ok_or(Errno::EINVAL)?;
+            // CAST: `usize` is 64 bits wide here.
+            if end > self.limits.max_inline as usize {
+                return Err(Errno::EINVAL);
+            }
+            // SAFETY: By this function's contract. The application leaves the buffer alone until
+            // the verb returns.
+            let data = unsafe { slice::from_raw_parts(buf.addr.cast::<u8>(), buf.length) };
+            self.copy_in(slot, size_of::<SendWqe>() + len, data)?;
+            len = end;
+        }
+        wqe.flags |= c::METAROCE_SEND_INLINE as u8;
+        // CAST: At most `max_inline`.
+        wqe.inline_len = len as u32;
+        self.batch.current = Some((slot, wqe));
+        Ok(())
+    }
+
+    /// Ends the batch: shows it to the kernel, and returns whether the doorbell must be rung. After
+    /// an error nothing is posted.
+    pub(crate) fn complete(&mut self) -> Result<bool, Errno> {
+        let result = self.finish_current();
+        self.note(result);
+        match self.batch.error.take() {
+            None => self.publish(),
+            Some(error) => {
+                self.producer.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the batch and posts nothing.
+    pub(crate) fn abort(&mut self) {
+        self.batch = Batch::default();
+        self.producer.abandon();
+    }
+
+    /// Keeps the batch's current work request, if there is one.
+    fn finish_current(&mut self) -> Result<(), Errno> {
+        if let Some((slot, wqe)) = self.batch.current.take() {
+            self.copy_in(slot, 0, wqe.bytes())?;
+            self.producer.commit();
+        }
+        Ok(())
+    }
+
+    /// Remembers the first error of the batch.
+    fn note(&mut self, result: Result<(), Errno>) {
+        self.batch.error = self.batch.error.or(result.err());
     }
 
     fn copy_in(&self, slot: Slot, at: usize, bytes: &[u8]) -> Result<(), Errno> {
@@ -238,7 +373,7 @@ unsafe fn address(wr: &c::ibv_send_wr, wqe: &mut SendWqe) -> Result<(), Errno> {
 }
 
 /// Translates the flags of a work request.
-fn flags(flags: u32, opcode: c::ibv_wr_opcode) -> Result<u8, Errno> {
+pub(crate) fn flags(flags: u32, opcode: c::ibv_wr_opcode) -> Result<u8, Errno> {
     let map = [
         (c::IBV_SEND_FENCE, c::METAROCE_SEND_FENCE),
         (c::IBV_SEND_SIGNALED, c::METAROCE_SEND_SIGNALED),

@@ -5,19 +5,20 @@
 use crate::abi::{CreateSrqResp, ModifySrq};
 use crate::bindings as c;
 use crate::errno::{self, Errno};
+use crate::lock::Lock;
 use crate::mapping::map_ring;
-use crate::object::{allocate, lock, Object, Verbs};
+use crate::object::{allocate, Object, Verbs};
+use crate::pd;
 use crate::recv::{self, RecvQueue};
 use core::ffi::c_int;
 use core::ptr;
-use std::sync::Mutex;
 
 /// A shared receive queue.
 #[repr(C)]
 struct Srq {
     verbs: Verbs<c::verbs_srq>,
     /// [`None`] only until the kernel has made the queue.
-    queue: Option<Mutex<RecvQueue>>,
+    queue: Option<Lock<RecvQueue>>,
 }
 
 // SAFETY: `verbs` is the first member, and `ibv_srq` is at the start of it.
@@ -76,7 +77,10 @@ unsafe fn create(pd: *mut c::ibv_pd, attr: *mut c::ibv_srq_init_attr) -> Result<
     let drv = &resp.drv;
     match map_ring(fd, drv.mmap_offset, drv.mmap_size, drv.entries, drv.stride) {
         Ok((ring, geometry)) => {
-            srq.queue = Some(Mutex::new(RecvQueue::new(ring, geometry, drv.max_sge)));
+            // SAFETY: The caller's domain.
+            let single = unsafe { pd::is_single_threaded(pd) }.unwrap_or(false);
+            let queue = RecvQueue::new(ring, geometry, drv.max_sge);
+            srq.queue = Some(Lock::new(queue, single));
             Ok(srq)
         }
         Err(error) => {
@@ -125,7 +129,7 @@ unsafe fn modify(
     };
     let queue = srq.queue.as_ref().ok_or(Errno::EINVAL)?;
     // Held, so that nothing is posted while the kernel moves what is there.
-    let mut queue = lock(queue);
+    let mut queue = queue.lock();
     // SAFETY: By this function's contract; command and response live through the call.
     Errno::check(unsafe { c::ibv_cmd_modify_srq(ibsrq, attr, mask, &mut cmd.core, cmd_size) })?;
     if resizes {
