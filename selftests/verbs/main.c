@@ -72,6 +72,9 @@ static void add_all(void)
 	tests_mw();
 	tests_srq();
 	tests_ud();
+	tests_rereg();
+	tests_cq_change();
+	tests_ex();
 }
 
 static bool selected(const struct test *test, const char *part, char **groups, int n)

@@ -245,6 +245,9 @@ void tests_atomic(void);
 void tests_mw(void);
 void tests_srq(void);
 void tests_ud(void);
+void tests_rereg(void);
+void tests_cq_change(void);
+void tests_ex(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);

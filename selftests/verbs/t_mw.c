@@ -262,7 +262,7 @@ static void bad_bind(struct env *env, const struct test *test)
 		rkey = ibv_inc_rkey(mw->rkey);
 		break;
 	case B_RIGHTS:
-		rights |= IBV_ACCESS_LOCAL_WRITE;
+		rights |= IBV_ACCESS_MW_BIND;
 		break;
 	}
 	CHECK(mr || test->arg[0] == B_NO_MR, "ibv_reg_mr: %m");
