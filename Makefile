@@ -134,7 +134,10 @@ simulate: ## all scenarios (minutes): tables, CSV and plots in build/simulate; S
 
 ##@ Virtual machine
 
-.PHONY: vm demo bench-transport debug-kernel
+.PHONY: vm demo bench-transport debug-kernel pyverbs
+pyverbs: modules provider ## rdma-core's tests against MetaRoCE and Soft-RoCE
+	$(Q)tools/pyverbs/run
+
 vm: modules provider ## shell in a VM with module and provider; CMD='…' runs a command
 	$(Q)tools/vm/run $(if $(CMD),'$(subst ','\'',$(CMD))')
 
