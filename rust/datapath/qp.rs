@@ -303,7 +303,7 @@ impl Qp {
             self.left_queue();
         }
         if let Some(conn) = run {
-            self.want_to_send(&conn);
+            self.want_again(&conn, false);
             conn.run();
         }
         Ok(())
@@ -473,24 +473,48 @@ impl Qp {
                 }
                 // Work requests wait for the states in which they are carried out.
                 QpState::Reset | QpState::Init | QpState::ReadyToReceive => None,
-                _ => inner.conn.clone(),
+                _ => self.want_to_send_on(&inner),
             }
         };
         if let Some(conn) = conn {
-            self.want_to_send(&conn);
             conn.run();
         }
     }
 
-    /// Enters the queue pair in the connection's queue, unless it is there.
+    /// Enters the queue pair in its connection's queue and returns the connection, which is to be
+    /// run when the lock is dropped.
+    ///
+    /// With the lock held, for otherwise it could have got another connection meanwhile; it would
+    /// count as waiting, and wait where nobody looks for it.
+    fn want_to_send_on(&self, inner: &Locked<'_>) -> Option<Arc<Conn>> {
+        let conn = inner.conn.clone()?;
+        self.want_to_send(&conn);
+        Some(conn)
+    }
+
+    /// Enters the queue pair in a connection's queue, at its front or its end, if the connection is
+    /// still its own.
+    pub(super) fn want_again(&self, conn: &Conn, first: bool) {
+        let inner = self.inner.lock();
+        if !inner.belongs_to(conn) {
+            return;
+        }
+        if first {
+            self.wait_first(conn);
+        } else {
+            self.want_to_send(conn);
+        }
+    }
+
+    /// Enters the queue pair in the connection's queue, unless it is there. Its lock is held.
     pub(super) fn want_to_send(&self, conn: &Conn) {
         if !self.queued.xchg(true, Full) {
             conn.enqueue(self.qpn());
         }
     }
 
-    /// Enters the queue pair at the front of the connection's queue.
-    pub(super) fn wait_first(&self, conn: &Conn) {
+    /// Enters the queue pair at the front of the connection's queue. Its lock is held.
+    fn wait_first(&self, conn: &Conn) {
         if !self.queued.xchg(true, Full) {
             conn.enqueue_first(self.qpn());
         }
@@ -634,10 +658,9 @@ impl TimerCallback for Qp {
                 qp.complete_sent(&mut inner);
             }
             qp.arm(&inner);
-            inner.conn.clone()
+            qp.want_to_send_on(&inner)
         };
         if let Some(conn) = conn {
-            qp.want_to_send(&conn);
             conn.run();
         }
     }

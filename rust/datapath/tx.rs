@@ -427,9 +427,9 @@ impl Conn {
             };
             match qp.turn(self) {
                 Turn::Done => {}
-                Turn::More => qp.want_to_send(self),
+                Turn::More => qp.want_again(self, false),
                 Turn::Blocked => {
-                    qp.wait_first(self);
+                    qp.want_again(self, true);
                     return;
                 }
             }
