@@ -192,7 +192,7 @@ proptest! {
             rq_psn: FIRST,
             max_dest_rd_atomic: 2,
             min_rnr_timer: 1,
-            access: RemoteAccess { write: true, read: true, atomic: true },
+            access: RemoteAccess { write: true, read: true, atomic: true, flush: true },
         };
         let mut r = RecvStream::new(
             vec![MsgSlot::default(); 16],
