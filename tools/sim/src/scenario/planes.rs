@@ -20,7 +20,7 @@ pub struct Linear {
     pub ideal_gbps: f64,
     /// Bytes of memory that a connection takes at each end, by the sizes of its parts.
     pub bytes_per_end: usize,
-    /// Growth of the process per connection, both ends.
+    /// Resident memory of the process at the end, per connection (both ends).
     pub resident_per_connection: u64,
     /// For the report.
     pub lines: Vec<String>,
@@ -30,7 +30,6 @@ pub struct Linear {
 pub fn linear(p: &Params, transport: Transport, peers: u32) -> Linear {
     let began = cpu_seconds();
     let hosts = p.shape.n_hosts();
-    let before = resident();
     let mut w = p.world(transport);
     for src in 0..hosts {
         for k in 1..=peers.min(hosts - 1) {
@@ -38,7 +37,6 @@ pub fn linear(p: &Params, transport: Transport, peers: u32) -> Linear {
         }
     }
     w.establish();
-    let resident_per_connection = resident().saturating_sub(before) / u64::from(w.n_flows().max(1));
     for f in 0..w.n_flows() {
         w.set_endless(f, true);
     }
@@ -52,7 +50,7 @@ pub fn linear(p: &Params, transport: Transport, peers: u32) -> Linear {
         gbps: gbps(w.delivered_total() - before, span),
         ideal_gbps: p.host_gbps(transport) * f64::from(hosts),
         bytes_per_end: w.bytes_per_end(),
-        resident_per_connection,
+        resident_per_connection: resident() / u64::from(w.n_flows().max(1)),
         lines: vec![counters(&w), cost(&w, began)],
     }
 }
