@@ -138,8 +138,8 @@ simulate: ## all scenarios (minutes): tables, CSV and plots in build/simulate; S
 pyverbs: modules provider ## rdma-core's tests against MetaRoCE and Soft-RoCE
 	$(Q)tools/pyverbs/run
 
-vm: modules provider ## shell in a VM with module and provider; CMD='…' runs a command
-	$(Q)tools/vm/run $(if $(CMD),'$(subst ','\'',$(CMD))')
+vm: modules provider ## shell in a VM with module, provider, devices; CMD='…' runs a command
+	$(Q)VM_HOSTS=$${VM_HOSTS-y} tools/vm/run $(if $(CMD),'$(subst ','\'',$(CMD))')
 
 demo: modules provider selftests-build ## two hosts in a VM: what MetaRoCE does
 	$(Q)tools/vm/run selftests/demo.sh
