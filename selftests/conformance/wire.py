@@ -9,7 +9,8 @@ DATA, ACK, INIT, INIT_ACK, RESET, PROBE, DATAGRAM = range(1, 8)
 ACK_REQ, CRC, LOCAL = 1, 2, 4
 LAST, SOLICITED = 1, 2
 (VOID, SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ_REQUEST, READ_RESPONSE,
- CMP_SWAP, FETCH_ADD, ATOMIC_RESPONSE, NAK) = range(12)
+ CMP_SWAP, FETCH_ADD, ATOMIC_RESPONSE, NAK,
+ ATOMIC_WRITE, FLUSH) = range(14)
 RNR, NOT_READY, INVALID_REQUEST, ACCESS_ERROR, OPERATIONAL_ERROR = range(1, 6)
 UNKNOWN_ID, CLOSED = 1, 2
 FEATURE_CRC = 1
@@ -74,6 +75,8 @@ EXTENSIONS = {
     FETCH_ADD: ("QI4xQ8x", ("address", "rkey", "addend")),
     ATOMIC_RESPONSE: ("Q", ("before",)),
     NAK: ("BB2x", ("code", "timer")),
+    ATOMIC_WRITE: ("QI4xQ", ("address", "rkey", "value")),
+    FLUSH: ("QIIBB2x", ("address", "rkey", "length", "placement", "selectivity")),
 }
 WITH_PAYLOAD = (SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ_RESPONSE)
 
