@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from fabric import address, sh, start, wait_for
+from fabric import PAYLOAD, address, sh, start, wait_for
 
 PORT = 18515
 
@@ -136,9 +136,9 @@ def tcp(fabric, seconds=4, client=1, server=0, port=5201):
 
 
 class Progress(threading.Thread):
-    """Looks at a counter of a device every few milliseconds, to see gaps and rates."""
+    """Looks at what a device has received every few milliseconds, to see gaps and rates."""
 
-    def __init__(self, devices, h, name="rx_bytes", every=0.004):
+    def __init__(self, devices, h, name="rx_packets", every=0.004):
         super().__init__(daemon=True)
         self.path = Path(f"/sys/class/infiniband/{devices.names[h]}/ports/1/hw_counters/{name}")
         # ib_core keeps counters for so many milliseconds.
@@ -165,6 +165,8 @@ class Progress(threading.Thread):
             if n != value or last is None:
                 last, value = when, n
             longest = max(longest, when - last)
+        if value is None:
+            raise RuntimeError("nothing was seen of the progress")
         return longest
 
     def rate(self, begin, end):
@@ -173,4 +175,4 @@ class Progress(threading.Thread):
         if len(inside) < 2:
             return 0.0
         (t0, n0), (t1, n1) = inside[0], inside[-1]
-        return (n1 - n0) * 8 / 1e6 / (t1 - t0)
+        return (n1 - n0) * PAYLOAD * 8 / 1e6 / (t1 - t0)
