@@ -150,7 +150,7 @@ impl Totals {
 /// Names of the counters, in the order in which [`Endpoint::counters`] fills them in.
 ///
 /// ib_core puts them all into one netlink message of a page: it has room for no more than some 90.
-pub(crate) const NAMES: [&CStr; 83] = [
+pub(crate) const NAMES: [&CStr; 84] = [
     c"connections",
     c"tx_packets",
     c"tx_bytes",
@@ -175,6 +175,7 @@ pub(crate) const NAMES: [&CStr; 83] = [
     c"rx_local",
     c"rx_aborted",
     c"rx_overruns",
+    c"rx_checksum_errors",
     c"probes_received",
     c"acks_sent",
     c"acks_received",
@@ -305,7 +306,7 @@ pub(crate) const PATH_NAMES: [&CStr; PATHS] = [
 ];
 
 /// Counters before those of the drops, which those of the planes follow, four for each.
-const GENERAL: usize = 34;
+const GENERAL: usize = 35;
 const _: () = assert!(NAMES.len() == GENERAL + DROPS + 4 * MAX_PLANES);
 
 impl Endpoint {
@@ -340,6 +341,7 @@ impl Endpoint {
             t.rx.local,
             t.rx.aborted,
             self.host().overruns(),
+            self.host().checksum_errors(),
             t.rx.probes,
             t.conn.acks_sent,
             t.conn.acks_received,

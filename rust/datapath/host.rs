@@ -232,6 +232,14 @@ impl Host {
             .filter(|qp| qp.qpn() == qpn.0 && qp.endpoint.planes.gids.contains(gid))
     }
 
+    /// Packets dropped because of a wrong UDP checksum. Process context.
+    pub(super) fn checksum_errors(&self) -> u64 {
+        self.sockets
+            .lock()
+            .as_ref()
+            .map_or(0, |s| s.checksum_errors())
+    }
+
     /// Sends a datagram back to where one came from, at a limited rate. Softirq context.
     pub(super) fn answer(&self, meta: &Meta, bytes: &[u8]) {
         let now = super::now().0;

@@ -86,13 +86,15 @@ addr6() { echo "fd00:6d52:$2::$1"; }
 plane_new() {
 	local i=$1 mtu=${2:-9000} host ns
 
-	ip link add "p$i" mtu "$mtu" netns "$NS_A" type veth peer name "p$i" mtu "$mtu" \
-		netns "$NS_B" || fail "cannot make a veth pair"
+	if [ "${SWITCH:-}" ]; then
+		switch_new "$i" "$mtu"
+	else
+		ip link add "p$i" mtu "$mtu" netns "$NS_A" type veth peer name "p$i" \
+			mtu "$mtu" netns "$NS_B" || fail "cannot make a veth pair"
+	fi
 	for host in 1 2; do
 		ns=$([ $host = 1 ] && echo "$NS_A" || echo "$NS_B")
-		ip -n "$ns" addr add "$(addr4 $host "$i")/24" dev "p$i"
-		ip -n "$ns" addr add "$(addr6 $host "$i")/64" dev "p$i" nodad
-		ip -n "$ns" link set "p$i" up
+		plane_ready "$ns" $host "$i"
 	done
 }
 
@@ -105,6 +107,30 @@ tx_checksums() {
 		in_a ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
 		in_b ethtool -K "p$i" tx "$1" >/dev/null || fail "ethtool"
 	done
+}
+
+# switch_new INDEX MTU: a plane through a switch in the namespace $SWITCH, with the
+# ports aN and bN. Bursts are cut to packets in front of it.
+switch_new() {
+	local ns port
+
+	ip -n "$SWITCH" link add "switch$1" type bridge mcast_snooping 0 || fail "no bridge"
+	for port in a b; do
+		ns=$([ $port = a ] && echo "$NS_A" || echo "$NS_B")
+		ip link add "p$1" mtu "$2" netns "$ns" type veth peer name "$port$1" mtu "$2" \
+			netns "$SWITCH" || fail "cannot make a veth pair"
+		ip -n "$SWITCH" link set "$port$1" master "switch$1" up
+		ip netns exec "$ns" ethtool -K "p$1" tso off gso off tx-udp-segmentation off \
+			>/dev/null || fail "ethtool"
+	done
+	ip -n "$SWITCH" link set "switch$1" mtu "$2" up
+}
+
+# plane_ready NAMESPACE HOST INDEX: addresses, and up
+plane_ready() {
+	ip -n "$1" addr add "$(addr4 "$2" "$3")/24" dev "p$3"
+	ip -n "$1" addr add "$(addr6 "$2" "$3")/64" dev "p$3" nodad
+	ip -n "$1" link set "p$3" up
 }
 
 # For networks that lose packets: ARP is not what is tested. neighbours_known PLANES
