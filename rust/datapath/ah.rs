@@ -3,6 +3,7 @@
 //! Address handles: where datagrams go.
 
 use super::bytes::{
+    put,
     u32_at,
     u8_at, //
 };
@@ -58,16 +59,11 @@ impl Destination {
     /// names an address handle by number instead.
     pub(super) fn encode(&self) -> [u8; Self::SIZE] {
         let mut b = [0; Self::SIZE];
-        let mut put = |at: usize, bytes: &[u8]| {
-            if let Some(to) = b.get_mut(at..at + bytes.len()) {
-                to.copy_from_slice(bytes);
-            }
-        };
-        put(0, &self.src.0);
-        put(16, &self.dst.0);
-        put(32, &self.ifindex.to_ne_bytes());
-        put(36, &self.flow_label.to_ne_bytes());
-        put(40, &[self.hop_limit, self.traffic_class, self.sl]);
+        put(&mut b, 0, &self.src.0);
+        put(&mut b, 16, &self.dst.0);
+        put(&mut b, 32, &self.ifindex.to_ne_bytes());
+        put(&mut b, 36, &self.flow_label.to_ne_bytes());
+        put(&mut b, 40, &[self.hop_limit, self.traffic_class, self.sl]);
         b
     }
 

@@ -385,9 +385,7 @@ impl Conn {
     /// interface of ours.
     pub(super) fn usable_way(&self) -> Option<(Gid, Gid, u32)> {
         let inner = self.inner.lock();
-        let mut paths = (0..u16::MAX)
-            .map(PathId)
-            .take_while(|path| inner.proto.path(*path).is_some());
+        let mut paths = (0..inner.proto.n_paths()).map(PathId);
         let path = paths.find(|path| inner.proto.is_usable(*path))?;
         let route = inner.proto.route(path)?;
         let plane = inner.planes.get(usize::from(route.local_plane))?;

@@ -4,6 +4,7 @@
 //! kernel by [`Cq::pop`].
 
 use super::bytes::{
+    put,
     u32_at,
     u64_at, //
 };
@@ -26,6 +27,7 @@ use kernel::{
         SpinLockIrq, //
     }, //
 };
+use proto::stream::WcStatus;
 use ring::{
     Consumer,
     Geometry,
@@ -66,22 +68,17 @@ pub(crate) struct Completion {
 impl Completion {
     fn encode(&self, now: u64) -> [u8; CQE_SIZE] {
         let mut b = [0u8; CQE_SIZE];
-        let mut put = |off: usize, v: &[u8]| {
-            if let Some(d) = b.get_mut(off..off + v.len()) {
-                d.copy_from_slice(v);
-            }
-        };
-        put(0, &self.wr_id.to_ne_bytes());
-        put(8, &self.status.to_ne_bytes());
-        put(12, &self.opcode.to_ne_bytes());
-        put(16, &self.byte_len.to_ne_bytes());
-        put(20, &self.imm.to_ne_bytes());
-        put(24, &self.qp_num.to_ne_bytes());
-        put(28, &self.wc_flags.to_ne_bytes());
-        put(32, &self.src_qp.to_ne_bytes());
-        put(36, &self.vendor_err.to_ne_bytes());
-        put(40, &now.to_ne_bytes());
-        put(48, &self.network_hdr_type.to_ne_bytes());
+        put(&mut b, 0, &self.wr_id.to_ne_bytes());
+        put(&mut b, 8, &self.status.to_ne_bytes());
+        put(&mut b, 12, &self.opcode.to_ne_bytes());
+        put(&mut b, 16, &self.byte_len.to_ne_bytes());
+        put(&mut b, 20, &self.imm.to_ne_bytes());
+        put(&mut b, 24, &self.qp_num.to_ne_bytes());
+        put(&mut b, 28, &self.wc_flags.to_ne_bytes());
+        put(&mut b, 32, &self.src_qp.to_ne_bytes());
+        put(&mut b, 36, &self.vendor_err.to_ne_bytes());
+        put(&mut b, 40, &now.to_ne_bytes());
+        put(&mut b, 48, &self.network_hdr_type.to_ne_bytes());
         b
     }
 
@@ -313,6 +310,19 @@ impl Cq {
         let inner = &mut *inner;
         let entries = inner.producer.geometry().entries();
         !matches!(inner.producer.refresh(&inner.ring), Ok(free) if free == entries)
+    }
+
+    /// Adds the completion of a work request that was flushed. Context as for [`Self::push`].
+    ///
+    /// A queue that overruns tells so itself, and the queue pair is in an error state already.
+    pub(super) fn push_flushed(&self, wr_id: u64, qp_num: u32) {
+        let completion = Completion {
+            wr_id,
+            status: WcStatus::Flushed.to_ib(),
+            qp_num,
+            ..Completion::default()
+        };
+        let _ = self.push(&completion, false);
     }
 
     /// Takes no more completions: the queue is going to be destroyed. Process context, may sleep.

@@ -5,9 +5,16 @@
 use super::{
     endpoint::Endpoint,
     fast::FastTable,
-    mr::AccessError,
+    mr::{
+        access,
+        AccessError, //
+    },
     mw::MwTable,
-    wqe::Sge, //
+    requester::Source,
+    wqe::{
+        SgList, //
+        Sge,
+    },
 };
 use crate::rdma::umem::Umem;
 
@@ -52,6 +59,28 @@ impl Endpoint {
         }
         let mr = self.mrs().get(pd, sge.lkey, va, len.into(), rights)?;
         f(mr.memory(), mr.offset_of(va, len.into())?, len)
+    }
+
+    /// Copies data to `offset` of a local scatter list, whose memory is in domain `pd`. Context as
+    /// for [`Self::with_local`].
+    ///
+    /// Errors: why the memory may not be used, [`AccessError::Bounds`] if the list is too short.
+    pub(super) fn scatter(
+        &self,
+        pd: u32,
+        list: SgList<'_>,
+        offset: u32,
+        source: &Source<'_>,
+    ) -> Result<(), AccessError> {
+        let mut done = 0;
+        list.walk(offset.into(), source.len().into(), |sge| {
+            self.with_local(pd, &sge, access::LOCAL_WRITE, |memory, at, len| {
+                source.copy_to(done, memory, at, len)?;
+                done += len;
+                Ok(())
+            })
+        })
+        .unwrap_or(Err(AccessError::Bounds))
     }
 
     /// Checks a local scatter/gather element. Context and errors as for [`Self::with_local`].

@@ -68,6 +68,25 @@ pub(crate) struct Mr {
 }
 
 impl Mr {
+    fn new(
+        key: u32,
+        pd: u32,
+        umem: Arc<Umem>,
+        (va, len): (u64, u64),
+        access: u32,
+    ) -> Result<Arc<Self>> {
+        let mr = Self {
+            key: Atomic::new(key),
+            pd,
+            va,
+            len,
+            access,
+            umem,
+            windows: Atomic::new(0),
+        };
+        Ok(Arc::new(mr, GFP_KERNEL)?)
+    }
+
     /// Returns the region's lkey, which is its rkey as well.
     pub(crate) fn key(&self) -> u32 {
         self.key.load(Relaxed)
@@ -162,18 +181,7 @@ impl MrTable {
         (va, len): (u64, u64),
         access: u32,
     ) -> Result<Arc<Mr>> {
-        let mr = Arc::new(
-            Mr {
-                key: Atomic::new(old.key()),
-                pd,
-                va,
-                len,
-                access,
-                umem,
-                windows: Atomic::new(0),
-            },
-            GFP_KERNEL,
-        )?;
+        let mr = Mr::new(old.key(), pd, umem, (va, len), access)?;
         old.windows.cmpxchg(0, CLOSED, Full).map_err(|_| EINVAL)?;
         self.table
             .replace(old.key() >> TAG_BITS, mr.clone())
@@ -192,18 +200,7 @@ impl MrTable {
         len: u64,
         access: u32,
     ) -> Result<Arc<Mr>> {
-        let mr = Arc::new(
-            Mr {
-                key: Atomic::new(0),
-                pd,
-                va,
-                len,
-                access,
-                umem,
-                windows: Atomic::new(0),
-            },
-            GFP_KERNEL,
-        )?;
+        let mr = Mr::new(0, pd, umem, (va, len), access)?;
         let index = self.table.alloc(1..MAX_MR, mr.clone())?;
         // A stale key misses for the next 255 uses of its index. Until the key is stored, nobody
         // can know it: the lookup compares the whole of it.

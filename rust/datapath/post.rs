@@ -8,6 +8,7 @@
 
 use super::{
     ah::Destination,
+    bytes::put,
     wqe::{
         SendOp,
         RECV_HEADER,
@@ -174,13 +175,6 @@ impl Poster {
     pub(crate) fn publish(&self) -> bool {
         let mut producer = self.producer.lock();
         producer.has_unpublished() && producer.publish_with_doorbell(&self.ring).unwrap_or(true)
-    }
-}
-
-/// Writes `bytes` at `off`; the callers stay inside.
-fn put(to: &mut [u8], off: usize, bytes: &[u8]) {
-    if let Some(to) = to.get_mut(off..off + bytes.len()) {
-        to.copy_from_slice(bytes);
     }
 }
 

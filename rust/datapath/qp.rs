@@ -6,10 +6,7 @@
 
 use super::{
     conn::Conn,
-    cq::{
-        Completion,
-        Cq, //
-    },
+    cq::Cq,
     endpoint::Endpoint,
     now,
     recv_queue::RecvQueue,
@@ -416,7 +413,8 @@ impl Qp {
     /// Completes what is in the send queue. Returns whether there may be more.
     fn flush_sends(&self, inner: &mut Locked<'_>) -> bool {
         inner.sq.drain(|entry| {
-            self.push_flushed(&self.send_cq, entry.map_or(0, SendWr::wr_id_of));
+            self.send_cq
+                .push_flushed(entry.map_or(0, SendWr::wr_id_of), self.qpn());
         })
     }
 
@@ -438,22 +436,9 @@ impl Qp {
                 .and_then(RecvWr::parse)
                 .map_or(0, |wr| wr.wr_id);
             rq.retire();
-            self.push_flushed(&self.recv_cq, wr_id);
+            self.recv_cq.push_flushed(wr_id, self.qpn());
         }
         true
-    }
-
-    fn push_flushed(&self, cq: &Cq, wr_id: u64) {
-        // An overrun queue has told so itself, and this queue pair is in the error state already.
-        let _ = cq.push(
-            &Completion {
-                wr_id,
-                status: WcStatus::Flushed.to_ib(),
-                qp_num: self.qpn(),
-                ..Completion::default()
-            },
-            false,
-        );
     }
 
     /// Has what a user in the kernel has posted looked at soon. Any context.

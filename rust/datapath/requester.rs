@@ -302,7 +302,7 @@ impl Qp {
         let Some(Payload::List(list)) = payload else {
             return Err(AccessError::Key);
         };
-        self.scatter(self.pd, list, offset, &source)
+        self.endpoint.scatter(self.pd, list, offset, &source)
     }
 }
 

@@ -23,10 +23,7 @@ use super::{
         BuildError,
         Source, //
     },
-    wqe::{
-        RecvWr,
-        SgList, //
-    },
+    wqe::RecvWr,
 };
 use crate::{
     net::tx::TxBurst,
@@ -144,7 +141,8 @@ impl Qp {
                 if u64::from(offset) + u64::from(source.len()) > wr.list.total() {
                     return Err(Refusal::ReceiveTooShort);
                 }
-                self.scatter(rq.pd().unwrap_or(self.pd), wr.list, offset, source)
+                self.endpoint
+                    .scatter(rq.pd().unwrap_or(self.pd), wr.list, offset, source)
                     .map_err(|_| Refusal::ReceiveProtection)
             }
         }
@@ -165,26 +163,6 @@ impl Qp {
             rights,
         };
         self.endpoint.with_remote((self.pd, self.serial), &range, f)
-    }
-
-    /// Copies data to `offset` of a local scatter list, whose memory is in domain `pd`.
-    pub(super) fn scatter(
-        &self,
-        pd: u32,
-        list: SgList<'_>,
-        offset: u32,
-        source: &Source<'_>,
-    ) -> Result<(), AccessError> {
-        let mut done = 0;
-        list.walk(offset.into(), source.len().into(), |sge| {
-            self.endpoint
-                .with_local(pd, &sge, access::LOCAL_WRITE, |memory, at, len| {
-                    source.copy_to(done, memory, at, len)?;
-                    done += len;
-                    Ok(())
-                })
-        })
-        .unwrap_or(Err(AccessError::Bounds))
     }
 
     /// Carries out what has come to its turn.

@@ -112,7 +112,7 @@ impl Receiver {
         let known = self.host.conns.lookup(base.dst_conn);
         // What a connection here has sent to another one here was on no link that could have
         // damaged it. Whoever is not known is held to the letter.
-        if known.is_none() || !skb.is_local() {
+        if known.is_none() || !meta.is_local {
             check_crc(skb, (off, len), head, header_len, &base)?;
         }
         let conn = match known {
@@ -126,7 +126,7 @@ impl Receiver {
                 conn.on_data(skb, meta, &base, &data, source)
             }
             Body::Probe(probe) => conn.with_agreed_crc(&base, false, |inner| {
-                inner.proto.on_probe(now(), &probe, arrival(skb, meta));
+                inner.proto.on_probe(now(), &probe, arrival(meta));
             }),
             _ => Ok(()),
         };
@@ -149,7 +149,7 @@ impl Receiver {
             return Err(Reject::Drop(Drop::Crc));
         }
         // As for data: what never left this host was on no link.
-        if !skb.is_local() {
+        if !meta.is_local {
             check_crc(skb, (off, len), head, header_len, base)?;
         }
         let Body::Datagram(datagram) = header.body else {
@@ -320,10 +320,10 @@ fn copy_head<'a>(
     Ok(head)
 }
 
-fn arrival(skb: &RxSkb, meta: &Meta) -> Arrival {
+fn arrival(meta: &Meta) -> Arrival {
     Arrival {
         ce: meta.is_ce(),
-        local: skb.is_local(),
+        local: meta.is_local,
     }
 }
 
@@ -406,7 +406,7 @@ impl Conn {
         data: &DataHeader,
         source: (usize, u32),
     ) -> Result<(), Reject> {
-        let arrival = arrival(skb, meta);
+        let arrival = arrival(meta);
         let (rx, plane) = self.with_agreed_crc(base, arrival.local, |inner| {
             let now = now();
             let plane = inner.meter(&self.endpoint.shares, now, meta.ifindex, source.1);

@@ -21,11 +21,11 @@ use proto::{
     fairshare::Inbound,
     recovery::Timers,
     time::Instant,
-    wire::MAX_PLANES, //
+    wire::{
+        LINK_OVERHEAD,
+        MAX_PLANES, //
+    }, //
 };
-
-/// What a packet takes beside its payload: our header, UDP, IP, Ethernet, on average.
-const OVERHEAD: u32 = 122;
 
 /// The inbound sides of a device's planes, by their numbers.
 #[pin_data]
@@ -84,7 +84,7 @@ impl ConnInner {
         let grain = Timers::default().granularity;
         let mut both = self.planes.iter().zip(&mut self.meters).enumerate();
         let (at, (info, meter)) = both.find(|(_, (info, _))| info.ifindex == ifindex)?;
-        if meter.on_packet(now, payload + OVERHEAD, grain) {
+        if meter.on_packet(now, payload + LINK_OVERHEAD, grain) {
             let mut planes = shares.planes.lock();
             if let Some(plane) = planes.get_mut(at) {
                 plane.set_capacity(shares.capacity_of(info.speed));

@@ -318,13 +318,13 @@ impl Conn {
             }
         }
         let inner = &mut *inner;
-        let hint = inner.hint(&self.endpoint.shares);
         while let Some(ack) = inner.proto.poll_ack(now, &mut inner.blocks) {
             let with_crc = inner.proto.crc();
             let mut flags = flags_of(with_crc);
             if ack.local {
                 flags = flags.with(PacketFlags::LOCAL);
             }
+            let hint = inner.hint(&self.endpoint.shares);
             let n = inner.blocks.get(..ack.blocks).and_then(|blocks| {
                 wire::emit_ack(inner.proto.peer_id(), flags, hint, blocks, &mut buf)
             });

@@ -74,6 +74,10 @@ pub struct Meta {
     pub tos: u8,
     /// How many more hops the packet could have taken.
     pub hop_limit: u8,
+    /// Whether the packet was never on a link: it comes from this host over devices that hand
+    /// memory on, so that its checksum was never computed. TCP and SCTP trust such packets for the
+    /// same reason; whatever changes one on purpose (netem, say) computes the checksum first.
+    pub is_local: bool,
 }
 
 impl Meta {
@@ -186,15 +190,6 @@ impl RxSkb {
         unsafe { bindings::metaroce_udp_checksum_ok(self.skb.as_ptr()) }
     }
 
-    /// Returns whether the packet was never on a link: it comes from this host over devices that
-    /// hand memory on, so that its checksum was never computed. TCP and SCTP trust such packets
-    /// for the same reason; whatever changes one on purpose (netem, say) computes the checksum
-    /// first.
-    pub fn is_local(&self) -> bool {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::metaroce_skb_is_local(self.skb.as_ptr()) }
-    }
-
     /// Returns where the packet comes from. The same for all datagrams.
     pub fn meta(&self) -> Meta {
         // SAFETY: By the type invariant the headers are there, and they do not change: the UDP
@@ -240,6 +235,8 @@ impl RxSkb {
             ifindex: unsafe { bindings::metaroce_skb_iif(self.skb.as_ptr()) },
             tos,
             hop_limit,
+            // SAFETY: By the type invariant.
+            is_local: unsafe { bindings::metaroce_skb_is_local(self.skb.as_ptr()) },
         }
     }
 

@@ -11,10 +11,7 @@ mod route;
 mod send;
 
 use super::{
-    cq::{
-        Completion,
-        Cq, //
-    },
+    cq::Cq,
     endpoint::Endpoint,
     limits,
     work_queue::WorkQueue,
@@ -63,7 +60,6 @@ use kernel::{
         WorkItem, //
     },
 };
-use proto::stream::WcStatus;
 use route::CachedRoute;
 
 /// Number of the queue pair for general services, the same on every port.
@@ -294,7 +290,7 @@ impl Ud {
         };
         let more = rq.drain(|entry| {
             let wr_id = entry.and_then(RecvWr::parse).map_or(0, |wr| wr.wr_id);
-            self.push_flushed(&self.recv_cq, wr_id);
+            self.recv_cq.push_flushed(wr_id, self.key());
         });
         if more {
             self.resume();
@@ -304,7 +300,8 @@ impl Ud {
     /// Completes all sends that are posted to a queue pair in an error state.
     fn flush_sends(self: &Arc<Self>, inner: &mut Locked<'_>) {
         let more = inner.sq.drain(|entry| {
-            self.push_flushed(&self.send_cq, entry.map_or(0, SendWr::wr_id_of));
+            self.send_cq
+                .push_flushed(entry.map_or(0, SendWr::wr_id_of), self.key());
         });
         if more {
             self.resume();
@@ -315,19 +312,6 @@ impl Ud {
     fn resume(self: &Arc<Self>) {
         // If it is queued already, then it has yet to look.
         let _ = self.endpoint.queue.enqueue::<_, RESUME>(self.clone());
-    }
-
-    fn push_flushed(&self, cq: &Cq, wr_id: u64) {
-        // An overrun queue has told so itself, and this queue pair is in an error state already.
-        let _ = cq.push(
-            &Completion {
-                wr_id,
-                status: WcStatus::Flushed.to_ib(),
-                qp_num: self.key(),
-                ..Completion::default()
-            },
-            false,
-        );
     }
 
     /// Has what a user in the kernel has posted looked at soon. Any context.

@@ -20,15 +20,9 @@ use crate::{
             WC_WITH_NETWORK_HDR_TYPE, //
         },
         limits::MAX_DATAGRAM,
-        mr::{
-            access,
-            AccessError, //
-        },
+        mr::AccessError,
         requester::Source,
-        wqe::{
-            RecvWr,
-            SgList, //
-        },
+        wqe::RecvWr,
     },
     net::skbuff::{
         Meta,
@@ -91,9 +85,13 @@ impl Ud {
             Some(wr) if wr.list.total() < u64::from(GRH + len) => {
                 return Err(Drop::DatagramLength);
             }
-            Some(wr) => self
-                .place(wr.list, 0, &Source::Bytes(&grh.bytes))
-                .and_then(|()| self.place(wr.list, GRH, &Source::Packet(skb, off, len))),
+            Some(wr) => {
+                let scatter = |offset, source: &Source<'_>| {
+                    self.endpoint.scatter(self.pd, wr.list, offset, source)
+                };
+                scatter(0, &Source::Bytes(&grh.bytes))
+                    .and_then(|()| scatter(GRH, &Source::Packet(skb, off, len)))
+            }
             None => Err(AccessError::Key),
         };
         let mut completion = Completion {
@@ -148,20 +146,6 @@ impl Ud {
                 Err(Drop::NoReceive)
             }
         }
-    }
-
-    /// Copies data to `offset` of a scatter list.
-    fn place(&self, list: SgList<'_>, offset: u32, source: &Source<'_>) -> Result<(), AccessError> {
-        let mut done = 0;
-        list.walk(offset.into(), source.len().into(), |sge| {
-            self.endpoint
-                .with_local(self.pd, &sge, access::LOCAL_WRITE, |memory, at, len| {
-                    source.copy_to(done, memory, at, len)?;
-                    done += len;
-                    Ok(())
-                })
-        })
-        .unwrap_or(Err(AccessError::Bounds))
     }
 }
 

@@ -18,12 +18,13 @@ use crate::congestion::{CongestionControl, Pace};
 use crate::packet::PathId;
 use crate::path::Path;
 use crate::time::{Duration, Instant};
-use crate::wire::MAX_PLANES;
+use crate::wire::{LINK_OVERHEAD, MAX_PLANES};
 
 /// One burst in so many ignores the expected delivery time.
 const EXPLORE: u32 = 16;
-/// Bytes that a packet costs beside its payload: our header, UDP, IP, Ethernet.
-pub(super) const OVERHEAD: u64 = 122;
+/// [`LINK_OVERHEAD`] as bytes are counted here.
+// CAST: widening.
+const OVERHEAD: u64 = LINK_OVERHEAD as u64;
 /// How far a plane's clock may fall behind the foremost: a plane that could not send for a while
 /// does not get all of the traffic afterwards. 1 MiB at 1 Mbit/s.
 const MAX_LAG: u64 = 1 << (20 + CLOCK_SHIFT);

@@ -40,6 +40,9 @@ pub const MAX_DATA_HEADER_LEN: usize = 76;
 /// Longest header of any packet (an ACK), given by the width of the header length field. A buffer
 /// that holds this many bytes of a datagram, or all of it, is enough to parse.
 pub const MAX_HEADER_LEN: usize = 1020;
+/// Bytes of a link that a full packet takes beside its payload: Ethernet with preamble, check
+/// sequence and gap, IPv4, UDP, the header of a Write.
+pub const LINK_OVERHEAD: u32 = 38 + 20 + 8 + 56;
 /// Most blocks in one ACK.
 pub const MAX_ACK_BLOCKS: usize = 16;
 /// Most planes of an endpoint.

@@ -8,13 +8,12 @@
 
 use std::collections::VecDeque;
 
+use proto::wire::LINK_OVERHEAD;
+
 use crate::fabric::FabricConfig;
 use crate::rc;
 use crate::time::Ps;
 use crate::transport::Transport;
-
-/// Bytes of a full packet that are not payload: preamble to UDP, and the header of a Write.
-pub const OVERHEAD: u32 = 38 + 20 + 8 + 56;
 
 /// A message to transfer.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +33,7 @@ pub struct Job {
 /// Payload that all planes of a host carry, bytes per picosecond.
 pub fn capacity(fabric: &FabricConfig, mtu: u32, transport: Transport) -> f64 {
     let overhead = match transport {
-        Transport::MetaRoce => OVERHEAD,
+        Transport::MetaRoce => LINK_OVERHEAD,
         Transport::Rc => rc::OVERHEAD,
     };
     let share = f64::from(mtu) / f64::from(mtu + overhead);
@@ -44,7 +43,7 @@ pub fn capacity(fabric: &FabricConfig, mtu: u32, transport: Transport) -> f64 {
 /// Time from the end of a message's transfer in the fluid model until its last packet is placed:
 /// the last of the planes' packets, and the way through the network.
 pub fn latency(fabric: &FabricConfig, mtu: u32) -> Ps {
-    let size = u64::from(mtu + OVERHEAD);
+    let size = u64::from(mtu + LINK_OVERHEAD);
     let packet = size * fabric.per_byte();
     let planes = u64::from(fabric.planes);
     fabric.one_way(size) - packet + packet * (planes - 1) / planes
