@@ -7,31 +7,9 @@ require rping ucmatose udaddy rdma_server rdma_client rdma_xserver rdma_xclient 
 	ib_send_bw ib_write_bw ib_read_lat
 modprobe rdma_ucm 2>/dev/null || [ -e /dev/infiniband/rdma_cm ] || skip_all "no rdma_ucm"
 
-# cm NAME SERVER-COMMAND -- CLIENT-COMMAND: in A and in B, the client once the
-# server listens.
-cm() {
-	local name=$1 server=() server_pid status=0
-
-	shift
-	while [ "$1" != -- ]; do
-		server+=("$1")
-		shift
-	done
-	shift
-	defer "rm -f $SCRATCH/server.$$ $SCRATCH/client.$$"
-	ip netns exec "$NS_A" timeout "$PATIENCE" "${server[@]}" >"$SCRATCH/server.$$" 2>&1 &
-	server_pid=$!
-	wait_for "$name: the server listens" cm_listens
-	ip netns exec "$NS_B" timeout "$PATIENCE" "$@" >"$SCRATCH/client.$$" 2>&1 || status=$?
-	wait $server_pid || status="$status, server $?"
-	[ "$status" = 0 ] || {
-		echo "--- server: ${server[*]}"
-		cat "$SCRATCH/server.$$"
-		echo "--- client: $*"
-		cat "$SCRATCH/client.$$"
-		fail "$name: client's exit status $status"
-	}
-}
+# cm NAME SERVER-COMMAND -- CLIENT-COMMAND: as client_server, for programs that
+# listen with rdma_cm
+cm() { APP_TIMEOUT=$PATIENCE APP_LISTENS=cm_listens client_server "$@"; }
 
 cm_connected() { in_b rdma resource show cm_id | grep -q 'state CONNECT'; }
 cm_listens() { in_a rdma resource show cm_id | grep -q 'state LISTEN'; }
@@ -169,16 +147,8 @@ test_nobody_listens() {
 	grep -q REJECTED "$SCRATCH/client.$$" || fail "no refusal"
 }
 
-# Only without other namespaces can the mode be changed.
 test_exclusive_namespaces() {
-	netns_down
-	wait_for "exclusive mode" rdma system set netns exclusive
-	defer "wait_for 'shared mode' rdma system set netns shared"
-	defer "netns_down; sleep 0.5"
-	ip netns add "$NS_A"
-	ip netns add "$NS_B"
-	netns_ready
-	plane_new 0
+	netns_exclusive 1
 	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in A"
 	in_b rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in B"
 	wait_for "GIDs in A" in_a "$MRVERBS" info mr0

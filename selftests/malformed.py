@@ -14,29 +14,21 @@ Prints how many it has sent. All is repeatable from the seed but the capture.
 """
 
 import argparse
+import os
 import random
 import socket
 import struct
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "conformance"))
+from wire import crc32c  # noqa: E402
+
 PORT = 24791
 VERSION = 1
 TYPES = range(1, 8)
 FLAG_CRC = 2
 ETH_P_ALL = 3
-
-
-def crc32c_table():
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = n >> 1 ^ 0x82F63B78 if n & 1 else n >> 1
-        table.append(n)
-    return table
-
-
-TABLE = crc32c_table()
 
 
 def with_crc(data):
@@ -46,10 +38,7 @@ def with_crc(data):
         return bytes(data)
     data[2] |= FLAG_CRC
     data[8:12] = bytes(4)
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
-    data[8:12] = struct.pack("!I", crc ^ 0xFFFFFFFF)
+    data[8:12] = struct.pack("!I", crc32c(data))
     return bytes(data)
 
 

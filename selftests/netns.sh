@@ -6,24 +6,11 @@
 . "$(dirname "$0")/lib/lib.sh"
 require ip
 
-# Only without other namespaces can the mode be changed.
-exclusive() {
-	netns_down
-	wait_for "exclusive mode" rdma system set netns exclusive
-	defer "wait_for 'shared mode' rdma system set netns shared"
-	defer "netns_down; sleep 0.5"
-	ip netns add "$NS_A"
-	ip netns add "$NS_B"
-	netns_ready
-	plane_new 0
-	plane_new 1
-}
-
 links_in() { ip netns exec "$1" rdma link show | grep -c '^link'; }
 
 test_same_name_in_two_namespaces() {
 	need_metaroce
-	exclusive
+	netns_exclusive 2
 	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in A"
 	in_b rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in B"
 	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p1 || fail "plane 1 in A"
@@ -47,7 +34,7 @@ test_namespace_ends_with_its_device() {
 
 test_exclusive_namespace_ends_with_its_device() {
 	need_metaroce
-	exclusive
+	netns_exclusive 2
 	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add"
 	ip netns del "$NS_A"
 	# ib_core moves devices of a dying namespace to the first one; veth dies,

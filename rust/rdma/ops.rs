@@ -49,6 +49,7 @@ use super::{
         UserContext, //
     },
     post::{
+        post_list,
         RecvRequest,
         SendRequest, //
     },
@@ -1149,21 +1150,14 @@ impl<T: Operations> VTable<T> {
             }
             // SAFETY: By the requirements of this function; the member does not change.
             let is_datagram = matches!(unsafe { (*qp).qp_type }.into(), QpType::Ud | QpType::Gsi);
-            let mut next = wr;
-            let mut result = Ok(0);
-            // SAFETY: By the requirements of this function the list ends with null.
-            while let Some(wr) = unsafe { next.as_ref() } {
+            let post = |wr: &bindings::ib_send_wr| {
                 // SAFETY: The request belongs to a user in the kernel, who makes what its opcode
                 // and the queue pair call for, or the driver refuses it without a look.
                 let request = unsafe { SendRequest::from_raw(wr, is_datagram) };
-                if let Err(e) = T::post_send(dev, this, &request) {
-                    // SAFETY: By the requirements of this function.
-                    unsafe { *bad_wr = wr };
-                    result = Err(e);
-                    break;
-                }
-                next = wr.next;
-            }
+                T::post_send(dev, this, &request)
+            };
+            // SAFETY: By the requirements of this function.
+            let result = unsafe { post_list(wr, bad_wr, |wr| wr.next, post) };
             // What came before a bad request is posted.
             T::posted(dev, this);
             result
@@ -1182,20 +1176,13 @@ impl<T: Operations> VTable<T> {
             // SAFETY: By the requirements of this function.
             let (dev, this) =
                 unsafe { (Device::<T>::from_raw((*qp).device), Qp::<T>::from_raw(qp)) };
-            let mut next = wr;
-            let mut result = Ok(0);
-            // SAFETY: By the requirements of this function the list ends with null.
-            while let Some(wr) = unsafe { next.as_ref() } {
+            let post = |wr: &bindings::ib_recv_wr| {
                 // SAFETY: The request belongs to a user in the kernel.
                 let request = unsafe { RecvRequest::from_raw(wr) };
-                if let Err(e) = T::post_recv(dev, this, &request) {
-                    // SAFETY: By the requirements of this function.
-                    unsafe { *bad_wr = wr };
-                    result = Err(e);
-                    break;
-                }
-                next = wr.next;
-            }
+                T::post_recv(dev, this, &request)
+            };
+            // SAFETY: By the requirements of this function.
+            let result = unsafe { post_list(wr, bad_wr, |wr| wr.next, post) };
             T::posted(dev, this);
             result
         })

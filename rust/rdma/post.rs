@@ -321,3 +321,29 @@ impl<'a> RecvRequest<'a> {
         Ok(list.iter().map(Sge::from))
     }
 }
+
+/// Calls `post` with each work request of a list, up to the first that fails, which `bad` is set to
+/// then. Returns what a verb that posts does.
+///
+/// # Safety
+///
+/// `first` must be null or a live work request, and so must be what `next` returns; `bad` must be
+/// valid for writes.
+pub(super) unsafe fn post_list<W>(
+    first: *const W,
+    bad: *mut *const W,
+    next: impl Fn(&W) -> *const W,
+    mut post: impl FnMut(&W) -> Result,
+) -> Result<c_int> {
+    let mut at = first;
+    // SAFETY: By the requirements of this function.
+    while let Some(wr) = unsafe { at.as_ref() } {
+        if let Err(e) = post(wr) {
+            // SAFETY: By the requirements of this function.
+            unsafe { *bad = wr };
+            return Err(e);
+        }
+        at = next(wr);
+    }
+    Ok(0)
+}

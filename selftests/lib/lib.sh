@@ -164,6 +164,23 @@ netns_up() {
 	done
 }
 
+# netns_exclusive PLANES: as netns_up, each device in one namespace alone. Only
+# without other namespaces can the mode be changed.
+netns_exclusive() {
+	local i
+
+	netns_down
+	wait_for "exclusive mode" rdma system set netns exclusive
+	defer "wait_for 'shared mode' rdma system set netns shared"
+	defer "netns_down; sleep 0.5"
+	ip netns add "$NS_A"
+	ip netns add "$NS_B"
+	netns_ready
+	for ((i = 0; i < $1; i++)); do
+		plane_new "$i"
+	done
+}
+
 netns_ready() {
 	local ns
 
@@ -352,10 +369,11 @@ res_remember() {
 
 module_refs() { lsmod | awk -v m="$MODULE" '$1 == m { print $3 }'; }
 
-# client_server NAME SERVER-COMMAND -- CLIENT-COMMAND: in A and in B. Their
+# client_server NAME SERVER-COMMAND -- CLIENT-COMMAND: in A and in B, the client
+# once APP_LISTENS says that the server listens (perftest's port by default). Their
 # output is left in $SCRATCH/server.$$ and client.$$.
 client_server() {
-	local name=$1 server=() server_pid status=0 device port=18515 timeout=${APP_TIMEOUT:-900}
+	local name=$1 server=() server_pid status=0 device timeout=${APP_TIMEOUT:-900}
 
 	shift
 	while [ "$1" != -- ]; do
@@ -366,7 +384,7 @@ client_server() {
 	defer "rm -f $SCRATCH/server.$$ $SCRATCH/client.$$"
 	ip netns exec "$NS_A" timeout "$timeout" "${server[@]}" >"$SCRATCH/server.$$" 2>&1 &
 	server_pid=$!
-	wait_for "$name: the server listens" server_listens $port
+	wait_for "$name: the server listens" "${APP_LISTENS:-server_listens}"
 	ip netns exec "$NS_B" timeout "$timeout" "$@" >"$SCRATCH/client.$$" 2>&1 || status=$?
 	[ "$status" = 0 ] || kill "$server_pid" 2>/dev/null
 	wait $server_pid || status="$status, server $?"
@@ -382,7 +400,7 @@ client_server() {
 	}
 }
 
-server_listens() { [ -n "$(ip netns exec "$NS_A" ss -Hltn "sport = :$1")" ]; }
+server_listens() { [ -n "$(ip netns exec "$NS_A" ss -Hltn "sport = :18515")" ]; }
 
 # verbs_group GROUP [OPTION...]: the body of verbs_*.sh
 verbs_group() {

@@ -4,14 +4,11 @@
 //! ECN, and where queues are to be kept shorter than marking thresholds keep them.
 
 use super::queue::Queue;
+use super::window::INCREASE;
 use super::{AckEvent, CongestionControl, LossEvent, MarkEvent, Window};
 use crate::recovery::LossCause;
 use crate::time::{Duration, Instant};
 
-/// Packets in flight on a new route.
-const INITIAL: Window = Window::packets(8);
-/// Growth per round below the target, 1/256 packet; as in the ECN law, for one of many paths.
-const INCREASE: u32 = 64;
 /// Least distance of the target from the least round-trip time, as a part of a grain. Swift has
 /// 25 µs, with time stamps taken by the NIC; ours include the schedulers of both hosts.
 const TARGET_MIN: u64 = 2;
@@ -41,7 +38,7 @@ impl DelayTarget {
     /// A law that knows nothing of its path yet.
     pub const fn new() -> Self {
         DelayTarget {
-            window: INITIAL,
+            window: Window::INITIAL,
             undo: None,
             slow_start: true,
             queue: Queue::new(),
@@ -147,7 +144,7 @@ impl CongestionControl for DelayTarget {
     fn on_route_change(&mut self, _: Instant) {
         let before = self.undo.unwrap_or(self.window);
         *self = DelayTarget {
-            window: before.min(INITIAL),
+            window: before.min(Window::INITIAL),
             undo: self.undo,
             grain: self.grain,
             ..DelayTarget::new()

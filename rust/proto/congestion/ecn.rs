@@ -9,16 +9,11 @@
 use super::loss::ExcessLoss;
 use super::queue::Queue;
 use super::round::Round;
+use super::window::INCREASE;
 use super::{AckEvent, CongestionControl, LossEvent, MarkEvent, Window};
 use crate::recovery::LossCause;
 use crate::time::{Duration, Instant};
 
-/// Packets in flight on a new route: eight paths of 4 KiB then have 256 KiB under way, the
-/// product of 100 Gbit/s and 20 µs.
-const INITIAL: Window = Window::packets(8);
-/// Growth per round without congestion, 1/256 packet. A connection has many paths, by default
-/// eight to a plane: together two packets, RFC 8257 has one.
-const INCREASE: u32 = 64;
 /// Rounds without any sign of congestion after which growth doubles with each.
 const CLEAN_ROUNDS: u8 = 8;
 /// Most of the window, as a shift, that growth adds in a round.
@@ -34,7 +29,7 @@ const TARGET_MAX: u64 = 8;
 /// The least delay that counts as a queue at all, as a part of a grain.
 const QUEUE_MIN: u64 = 50;
 /// A window so small that a queue above the target is not its doing.
-const SMALL: Window = INITIAL;
+const SMALL: Window = Window::INITIAL;
 /// Of the overshoot of delay, how much a cut takes, of 1024 (Swift, beta = 0.8).
 const DELAY_BETA: u64 = 819;
 /// Most that delay cuts at once, of 1024.
@@ -67,7 +62,7 @@ impl EcnAimd {
     /// A law that knows nothing of its path yet.
     pub const fn new() -> Self {
         EcnAimd {
-            window: INITIAL,
+            window: Window::INITIAL,
             undo: None,
             alpha: 1024,
             slow_start: true,
@@ -238,7 +233,7 @@ impl CongestionControl for EcnAimd {
         let before = self.undo.unwrap_or(self.window);
         *self = EcnAimd {
             // Nothing is known of the new route, the timeouts of the old one included.
-            window: before.min(INITIAL),
+            window: before.min(Window::INITIAL),
             undo: self.undo,
             grain: self.grain,
             ..EcnAimd::new()

@@ -3,6 +3,7 @@
 //! Operations on shared receive queues.
 
 use super::{
+    post_list,
     Device,
     Operations,
     Pd,
@@ -153,20 +154,13 @@ impl<T: Operations> VTable<T> {
                     Srq::<T>::from_raw(srq),
                 )
             };
-            let mut next = wr;
-            let mut result = Ok(0);
-            // SAFETY: By the requirements of this function the list ends with null.
-            while let Some(wr) = unsafe { next.as_ref() } {
+            let post = |wr: &bindings::ib_recv_wr| {
                 // SAFETY: The request belongs to a user in the kernel.
                 let request = unsafe { RecvRequest::from_raw(wr) };
-                if let Err(e) = T::post_srq_recv(dev, this, &request) {
-                    // SAFETY: By the requirements of this function.
-                    unsafe { *bad_wr = wr };
-                    result = Err(e);
-                    break;
-                }
-                next = wr.next;
-            }
+                T::post_srq_recv(dev, this, &request)
+            };
+            // SAFETY: By the requirements of this function.
+            let result = unsafe { post_list(wr, bad_wr, |wr| wr.next, post) };
             T::posted_srq(dev, this);
             result
         })

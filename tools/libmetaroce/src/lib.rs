@@ -38,6 +38,7 @@ mod mr;
 mod mw;
 mod object;
 mod pd;
+mod post;
 mod qp;
 mod qp_ex;
 mod recv;

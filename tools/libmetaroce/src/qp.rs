@@ -5,13 +5,14 @@
 use crate::abi::{CreateQp, CreateQpEx, CreateQpExResp, CreateQpResp, Doorbell};
 use crate::bindings as c;
 use crate::cq::Cq;
-use crate::errno::{self, Errno};
+use crate::errno::Errno;
 use crate::lock::Lock;
 use crate::mapping::map_ring;
 use crate::object::{allocate, Object, Verbs};
 use crate::pd;
+use crate::post::post_list;
 use crate::qp_ex;
-use crate::recv::{self, RecvQueue};
+use crate::recv::RecvQueue;
 use crate::send::{SendLimits, SendQueue};
 use core::ffi::c_int;
 use core::ptr;
@@ -350,37 +351,9 @@ pub(crate) unsafe extern "C" fn post_send(
 ) -> c_int {
     // SAFETY: By this function's contract.
     let qp = unsafe { Qp::from_verbs(qp) };
-    let mut next = wr;
-    let mut result = Ok(());
-
-    let doorbell = match &qp.sq {
-        Some(sq) if may_send(qp.state()) => {
-            let mut sq = sq.lock();
-            // SAFETY: By this function's contract: a list that ends with null.
-            while let Some(current) = unsafe { next.as_ref() } {
-                // SAFETY: By this function's contract.
-                result = unsafe { sq.post(current) };
-                if result.is_err() {
-                    break;
-                }
-                next = current.next;
-            }
-            // What came before a bad work request is posted.
-            sq.publish()
-        }
-        _ => Err(Errno::EINVAL),
-    };
-    let rung = ring_if(qp, doorbell);
-    if result.is_ok() && rung.is_err() {
-        // Nothing of the list can be relied on.
-        next = wr;
-        result = rung;
-    }
-    if result.is_err() && !bad_wr.is_null() {
-        // SAFETY: By this function's contract.
-        unsafe { bad_wr.write(next) };
-    }
-    errno::code(result)
+    let sq = qp.sq.as_ref().filter(|_| may_send(qp.state()));
+    // SAFETY: By this function's contract.
+    unsafe { post_list(sq, wr, bad_wr, |doorbell| ring_if(qp, doorbell)) }
 }
 
 /// `ibv_post_recv()`.
@@ -397,13 +370,13 @@ pub(crate) unsafe extern "C" fn post_recv(
     let qp = unsafe { Qp::from_verbs(qp) };
     let rq = qp.rq.as_ref().filter(|_| qp.state() != c::IBV_QPS_RESET);
     // SAFETY: By this function's contract.
-    unsafe { recv::post_list(rq, wr, bad_wr, |doorbell| ring_if(qp, Ok(doorbell))) }
+    unsafe { post_list(rq, wr, bad_wr, |doorbell| ring_if(qp, doorbell)) }
 }
 
 /// Rings the doorbell if publishing said so. The queue's lock is not held: the system call may
 /// do work on the caller's time, and other threads may post meanwhile.
-pub(crate) fn ring_if(qp: &Qp, doorbell: Result<bool, Errno>) -> Result<(), Errno> {
-    if doorbell? {
+pub(crate) fn ring_if(qp: &Qp, doorbell: bool) -> Result<(), Errno> {
+    if doorbell {
         qp.ring_doorbell()?;
     }
     Ok(())

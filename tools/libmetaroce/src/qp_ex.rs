@@ -179,7 +179,7 @@ unsafe extern "C" fn wr_complete(ex: *mut c::ibv_qp_ex) -> c_int {
     };
     // SAFETY: `wr_start` has kept it.
     let doorbell = unsafe { sq.resume() }.complete();
-    errno::code(ring_if(qp, doorbell))
+    errno::code(doorbell.and_then(|doorbell| ring_if(qp, doorbell)))
 }
 
 /// `ibv_wr_abort()`.

@@ -8,6 +8,7 @@ use crate::bindings as c;
 use crate::errno::Errno;
 use crate::mapping::Mapping;
 use crate::object::Object;
+use crate::post::Queue;
 use core::ffi::c_int;
 use core::slice;
 use ring::{Geometry, Producer, Slot};
@@ -50,48 +51,6 @@ impl SendQueue {
             limits,
             batch: Batch::default(),
         }
-    }
-
-    /// Puts a work request into the ring, where the kernel sees it after
-    /// [`publish`](Self::publish).
-    ///
-    /// # Safety
-    ///
-    /// The scatter list of `wr` is readable, and, if the data is sent inline, the data too; the
-    /// objects that it names are live.
-    pub(crate) unsafe fn post(&mut self, wr: &c::ibv_send_wr) -> Result<(), Errno> {
-        // SAFETY: By this function's contract.
-        let mut wqe = unsafe { header(wr) }?;
-        if self.limits.is_datagram {
-            // SAFETY: By this function's contract.
-            unsafe { address(wr, &mut wqe) }?;
-        }
-        // SAFETY: By this function's contract.
-        let sges = unsafe { scatter_list(wr.sg_list, wr.num_sge, self.limits.max_sge) }?;
-        if self.limits.signal_all {
-            wqe.flags |= c::METAROCE_SEND_SIGNALED as u8;
-        }
-
-        let slot = self.producer.vacant(&self.ring)?;
-        if u32::from(wqe.flags) & c::METAROCE_SEND_INLINE != 0 {
-            // SAFETY: By this function's contract.
-            wqe.inline_len = unsafe { self.copy_inline(slot, sges) }?;
-        } else {
-            // CAST: `num_sge` is a `u16` in the ABI; `scatter_list` has checked it.
-            wqe.num_sge = u16::try_from(sges.len()).map_err(|_| Errno::EINVAL)?;
-            self.copy_in(slot, size_of::<SendWqe>(), slice_bytes(sges))?;
-        }
-        self.copy_in(slot, 0, wqe.bytes())?;
-        self.producer.commit();
-        Ok(())
-    }
-
-    /// Shows what was posted to the kernel, and returns whether the doorbell must be rung.
-    pub(crate) fn publish(&mut self) -> Result<bool, Errno> {
-        if !self.producer.has_unpublished() {
-            return Ok(false);
-        }
-        Ok(self.producer.publish_with_doorbell(&self.ring)?)
     }
 
     /// Starts a batch of work requests, which fails if `allowed` is an error.
@@ -243,6 +202,56 @@ impl SendQueue {
             len = end;
         }
         Ok(len)
+    }
+}
+
+impl Queue for SendQueue {
+    type Wr = c::ibv_send_wr;
+
+    fn next(wr: &Self::Wr) -> *mut Self::Wr {
+        wr.next
+    }
+
+    /// Puts a work request into the ring, where the kernel sees it after
+    /// [`publish`](Self::publish).
+    ///
+    /// # Safety
+    ///
+    /// The scatter list of `wr` is readable, and, if the data is sent inline, the data too; the
+    /// objects that it names are live.
+    unsafe fn post(&mut self, wr: &Self::Wr) -> Result<(), Errno> {
+        // SAFETY: By this function's contract.
+        let mut wqe = unsafe { header(wr) }?;
+        if self.limits.is_datagram {
+            // SAFETY: By this function's contract.
+            unsafe { address(wr, &mut wqe) }?;
+        }
+        // SAFETY: By this function's contract.
+        let sges = unsafe { scatter_list(wr.sg_list, wr.num_sge, self.limits.max_sge) }?;
+        if self.limits.signal_all {
+            wqe.flags |= c::METAROCE_SEND_SIGNALED as u8;
+        }
+
+        let slot = self.producer.vacant(&self.ring)?;
+        if u32::from(wqe.flags) & c::METAROCE_SEND_INLINE != 0 {
+            // SAFETY: By this function's contract.
+            wqe.inline_len = unsafe { self.copy_inline(slot, sges) }?;
+        } else {
+            // CAST: `num_sge` is a `u16` in the ABI; `scatter_list` has checked it.
+            wqe.num_sge = u16::try_from(sges.len()).map_err(|_| Errno::EINVAL)?;
+            self.copy_in(slot, size_of::<SendWqe>(), slice_bytes(sges))?;
+        }
+        self.copy_in(slot, 0, wqe.bytes())?;
+        self.producer.commit();
+        Ok(())
+    }
+
+    /// Shows what was posted to the kernel, and returns whether the doorbell must be rung.
+    fn publish(&mut self) -> Result<bool, Errno> {
+        if !self.producer.has_unpublished() {
+            return Ok(false);
+        }
+        Ok(self.producer.publish_with_doorbell(&self.ring)?)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::lock::Lock;
 use crate::mapping::map_ring;
 use crate::object::{allocate, Object, Verbs};
 use crate::pd;
-use crate::recv::{self, RecvQueue};
+use crate::post::post_list;
+use crate::recv::RecvQueue;
 use core::ffi::c_int;
 use core::ptr;
 
@@ -189,5 +190,5 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     let srq = unsafe { Srq::from_verbs(srq) };
     // No doorbell: the kernel looks when a message comes.
     // SAFETY: By this function's contract.
-    unsafe { recv::post_list(srq.queue.as_ref(), wr, bad_wr, |_| Ok(())) }
+    unsafe { post_list(srq.queue.as_ref(), wr, bad_wr, |_| Ok(())) }
 }

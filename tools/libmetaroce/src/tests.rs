@@ -7,6 +7,7 @@ use crate::bindings as c;
 use crate::completion::{work_completion, CompletionQueue};
 use crate::errno::Errno;
 use crate::mapping::{map_ring, Mapping};
+use crate::post::Queue as _;
 use crate::recv::RecvQueue;
 use crate::send::{SendLimits, SendQueue};
 use core::ptr;
