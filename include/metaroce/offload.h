@@ -73,7 +73,7 @@ enum metaroce_ofl_cc {
  * @max_qp: queue pairs
  * @max_cq: completion queues that these use
  * @max_mr: memory regions
- * @max_conn: connections
+ * @max_conn: connections: one for each queue pair, and those that outlive theirs
  * @max_wr: entries of a send or receive ring
  * @max_sge: scatter/gather elements of a work request
  * @max_inline: bytes of inline data of a work request
@@ -167,7 +167,7 @@ struct metaroce_ofl_plane {
 };
 
 /**
- * struct metaroce_ofl_conn - a connection that the device owns
+ * struct metaroce_ofl_conn - a connection that the device owns, of one queue pair
  * @drv: the driver's
  * @id: the connection's number: what peers put in all packets to it, and what
  *	the device announces in INIT. Given by the core, unique on the host.
@@ -335,8 +335,9 @@ enum metaroce_ofl_event {
  *	device moves its paths and announces the planes to the peer. Comes from
  *	a workqueue after a netdev notification. Cannot fail: a plane that the
  *	device cannot use, it does not use.
- * @conn_del: closes a connection that has no queue pairs. Its number is not
- *	the device's any more on return. Cannot fail.
+ * @conn_del: closes a connection, some time after its queue pair has gone: the
+ *	peer may repeat what was acknowledged. Its number is not the device's
+ *	any more on return. Cannot fail.
  *
  * @qp_add: takes a queue pair over, at its move to ready to receive, before
  *	any packet. From then on receives are taken from the ring.
@@ -358,7 +359,9 @@ enum metaroce_ofl_event {
  *	network and transport header set; it stays the core's, which the callee
  *	copies from or clones. Atomic: softirq, without the mutex, many
  *	at a time; not after conn_del() for the connection. Packets of devices
- *	without it are dropped as those of an unknown connection.
+ *	without it are dropped as those of an unknown connection. An INIT
+ *	without connection id goes to that of the queue pair that it names, a
+ *	RESET without one to all.
  *
  * @get_stats: reads counters
  */
