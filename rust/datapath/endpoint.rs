@@ -368,7 +368,7 @@ impl Endpoint {
         }
         self.host.qps.for_each(|_, qp| {
             if core::ptr::eq(&*qp.endpoint, self) {
-                qp.peer_lost(&mut qp.inner.lock());
+                qp.end_lost(&mut qp.inner.lock());
             }
         });
         self.host.uds.for_each(|_, qp| {

@@ -44,6 +44,7 @@ mod rx;
 mod shares;
 pub(crate) mod srq;
 mod tx;
+mod uc;
 pub(crate) mod ud;
 mod view;
 mod work_queue;

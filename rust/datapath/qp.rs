@@ -14,6 +14,7 @@ use super::{
         Bound,
         Srq, //
     },
+    uc,
     work_queue::WorkQueue,
     wqe::{
         RecvWr,
@@ -87,13 +88,15 @@ use proto::{
 const RESPONSES: usize = 2 * super::limits::MAX_RD_ATOMIC as usize;
 
 /// When to go on flushing a queue into which more was posted meanwhile, in nanoseconds.
-const FLUSH_NS: u64 = 1_000_000;
+pub(super) const FLUSH_NS: u64 = 1_000_000;
 
 /// The next [`Qp::serial`].
 static SERIALS: Atomic<u64> = Atomic::new(1);
 
 /// What a queue pair is made of.
 pub(crate) struct QpInit {
+    /// Reliable or unreliable connection.
+    pub(crate) service: QpType,
     /// Number of the protection domain.
     pub(crate) pd: u32,
     pub(crate) send_cq: Arc<Cq>,
@@ -125,12 +128,15 @@ pub(crate) struct QpInner {
     pub(super) told_drained: bool,
     /// Whether it was reported that no more receives are taken from the shared queue.
     told_last: bool,
+    /// Whether the peer of an unreliable queue pair is gone: what is sent is lost.
+    pub(super) peer_gone: bool,
 }
 
-/// A reliable connected queue pair.
+/// A connected queue pair.
 #[pin_data]
 pub(crate) struct Qp {
     qpn: Atomic<u32>,
+    pub(super) service: QpType,
     /// A number that no other queue pair had or will have, as the queue pair number may.
     pub(super) serial: u64,
     pub(super) pd: u32,
@@ -145,7 +151,7 @@ pub(crate) struct Qp {
     pub(super) inner: SpinLockBh<QpInner>,
     /// RNR and retry waits, and the end of patience.
     #[pin]
-    timer: Timer<Self>,
+    pub(super) timer: Timer<Self>,
     /// Looks at what a user in the kernel has posted.
     #[pin]
     kick: Work<Self>,
@@ -205,10 +211,12 @@ impl Qp {
             nak: None,
             told_drained: false,
             told_last: false,
+            peer_gone: false,
         };
         let qp = Arc::pin_init(
             pin_init!(Self {
                 qpn: Atomic::new(0),
+                service: init.service,
                 serial: SERIALS.fetch_add(1, Relaxed),
                 pd: init.pd,
                 signal_all: init.signal_all,
@@ -278,7 +286,7 @@ impl Qp {
                 from
             };
             let current = mask.contains(AttrMask::CURRENT_STATE) && attr.current_state != from;
-            if current || !QpType::Rc.may_modify(from, to, mask) {
+            if current || !self.service.may_modify(from, to, mask) {
                 None
             } else {
                 inner.apply(attr, mask);
@@ -326,6 +334,7 @@ impl Qp {
                 }
                 inner.nak = None;
                 inner.told_last = false;
+                inner.peer_gone = false;
                 inner.attr = QpAttr::default();
                 return inner.conn.take();
             }
@@ -335,25 +344,29 @@ impl Qp {
                     conn.introduce(qpn, Qpn(inner.attr.dest_qp_num));
                 }
                 let old = core::mem::replace(&mut inner.conn, conn);
+                inner.peer_gone = false;
                 inner.rq_base = inner.rq.as_ref().map_or(0, |rq| rq.oldest_index());
-                let cfg = inner.recv_config(qpn);
+                let cfg = inner.recv_config(qpn, self.is_unreliable());
                 inner.recv.reset(cfg);
                 return old;
             }
             QpState::ReadyToSend => {
-                let cfg = inner.send_config(qpn);
+                let cfg = inner.send_config(qpn, self.is_unreliable());
                 match from {
                     QpState::ReadyToReceive => inner.send.reset(cfg),
                     _ => inner.send.set_limits(&cfg),
                 }
+                if from == QpState::SendQueueError {
+                    inner.send.resume();
+                }
                 inner.send.set_draining(false);
-                let cfg = inner.recv_config(qpn);
+                let cfg = inner.recv_config(qpn, self.is_unreliable());
                 inner.recv.set_limits(&cfg);
             }
             QpState::SendQueueDrain => {
-                let cfg = inner.send_config(qpn);
+                let cfg = inner.send_config(qpn, self.is_unreliable());
                 inner.send.set_limits(&cfg);
-                let cfg = inner.recv_config(qpn);
+                let cfg = inner.recv_config(qpn, self.is_unreliable());
                 inner.recv.set_limits(&cfg);
                 inner.told_drained = false;
                 inner.send.set_draining(true);
@@ -411,7 +424,7 @@ impl Qp {
     }
 
     /// Completes what is in the send queue. Returns whether there may be more.
-    fn flush_sends(&self, inner: &mut Locked<'_>) -> bool {
+    pub(super) fn flush_sends(&self, inner: &mut Locked<'_>) -> bool {
         inner.sq.drain(|entry| {
             self.send_cq
                 .push_flushed(entry.map_or(0, SendWr::wr_id_of), self.qpn());
@@ -456,8 +469,16 @@ impl Qp {
                     self.flush(&mut inner);
                     None
                 }
+                QpState::SendQueueError => {
+                    self.flush_later(&mut inner);
+                    None
+                }
                 // Work requests wait for the states in which they are carried out.
                 QpState::Reset | QpState::Init | QpState::ReadyToReceive => None,
+                _ if inner.peer_gone => {
+                    self.lose_posted(&mut inner);
+                    None
+                }
                 _ => self.want_to_send_on(&inner),
             }
         };
@@ -524,8 +545,8 @@ impl Qp {
         }
     }
 
-    /// The peer endpoint is gone, and with it all that was outstanding there.
-    pub(super) fn peer_lost(&self, inner: &mut Locked<'_>) {
+    /// There is no way to the peer any more: the device goes, or a reliable queue pair's peer has.
+    pub(super) fn end_lost(&self, inner: &mut Locked<'_>) {
         if !inner.send.is_empty() {
             inner.send.fail(WcStatus::RetryExceeded);
             self.complete_sent(inner);
@@ -587,8 +608,8 @@ impl QpInner {
         set(AttrMask::DEST_QPN, |a, n| a.dest_qp_num = n.dest_qp_num);
     }
 
-    fn send_config(&self, qpn: Qpn) -> SendConfig {
-        SendConfig {
+    fn send_config(&self, qpn: Qpn, unreliable: bool) -> SendConfig {
+        let mut cfg = SendConfig {
             qpn,
             peer_qpn: Qpn(self.attr.dest_qp_num),
             mtu: self.attr.path_mtu.bytes(),
@@ -597,10 +618,15 @@ impl QpInner {
             retry_cnt: self.attr.retry_cnt,
             rnr_retry: self.attr.rnr_retry,
             ack_timeout: self.attr.timeout,
+            unreliable,
+        };
+        if unreliable {
+            uc::set_patience(&mut cfg);
         }
+        cfg
     }
 
-    fn recv_config(&self, qpn: Qpn) -> RecvConfig {
+    fn recv_config(&self, qpn: Qpn, unreliable: bool) -> RecvConfig {
         let access = self.attr.access_flags;
         RecvConfig {
             qpn,
@@ -617,6 +643,7 @@ impl QpInner {
                     & (super::mr::access::FLUSH_GLOBAL | super::mr::access::FLUSH_PERSISTENT)
                     != 0,
             },
+            unreliable,
         }
     }
 
@@ -637,10 +664,11 @@ impl TimerCallback for Qp {
             }
             let progress = inner.conn.as_ref().map_or_else(now, |c| c.progress());
             inner.send.on_timeout(now(), progress);
-            if inner.state == QpState::Error {
-                qp.flush(&mut inner);
-            } else {
-                qp.complete_sent(&mut inner);
+            match inner.state {
+                QpState::Error => qp.flush(&mut inner),
+                QpState::SendQueueError => qp.flush_later(&mut inner),
+                _ if inner.peer_gone => qp.lose_posted(&mut inner),
+                _ => qp.complete_sent(&mut inner),
             }
             qp.arm(&inner);
             qp.want_to_send_on(&inner)

@@ -126,6 +126,10 @@ impl Qp {
         };
         let op = stream_op(wr.op);
         work.op = op;
+        // What is answered has no place in the stream either.
+        if self.is_unreliable() && wr.op == SendOp::SendInv {
+            return (work, Some(WcStatus::LocalQpOperation));
+        }
         if op == stream::SendOp::Local {
             work.fence = wr.fence();
             // IBTA 1.4, 10.6.5.1: what uses the key has been carried out.
@@ -203,8 +207,9 @@ impl Qp {
                 }
             }
         }
-        if inner.send.is_flushing() && inner.state != QpState::Error {
-            self.fail(inner);
+        let told = matches!(inner.state, QpState::Error | QpState::SendQueueError);
+        if inner.send.is_flushing() && !told {
+            self.fail_sending(inner);
         } else if lost {
             self.fail_with(inner, QpEvent::Fatal);
         }

@@ -68,6 +68,9 @@ impl Qp {
         fields: &DataFields,
         source: &Source<'_>,
     ) -> Option<Nak> {
+        if inner.recv.begin(fields) {
+            inner.rq_base = inner.rq.as_ref().map_or(0, |rq| rq.oldest_index());
+        }
         let posted = self.receives_posted(inner, fields);
         let nak = match inner.recv.on_packet(fields, source.len(), posted) {
             Verdict::Discard => None,

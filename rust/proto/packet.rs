@@ -88,6 +88,12 @@ impl StreamFlags {
     pub const LAST: StreamFlags = StreamFlags(1 << 0);
     /// Solicited event requested.
     pub const SOLICITED: StreamFlags = StreamFlags(1 << 1);
+    /// The message begins the stream anew (unreliable streams only): nothing before it is still to
+    /// come, and its receives count from 0.
+    pub const START: StreamFlags = StreamFlags(1 << 2);
+
+    /// All flags that there are.
+    pub const ALL: StreamFlags = Self::LAST.with(Self::SOLICITED).with(Self::START);
 
     /// Whether all bits of `f` are set.
     pub const fn has(self, f: StreamFlags) -> bool {

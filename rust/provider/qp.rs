@@ -230,7 +230,7 @@ pub(super) fn create(
     udata: Option<UserData<'_, Device>>,
 ) -> Result<(Qp, QpCreated)> {
     let (is_datagram, is_gsi) = match init.qp_type {
-        QpType::Rc => (false, false),
+        QpType::Rc | QpType::Uc => (false, false),
         QpType::Ud => (true, false),
         // ib_core lets no process have it.
         QpType::Gsi => (true, true),
@@ -286,6 +286,7 @@ pub(super) fn create(
         Service::Connected(datapath::qp::Qp::new(
             &dev.endpoint,
             datapath::qp::QpInit {
+                service: init.qp_type,
                 pd,
                 send_cq,
                 recv_cq,

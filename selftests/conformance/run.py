@@ -508,7 +508,7 @@ def test_packets_that_no_parser_takes(env):
 
     for bad in (changed(0, 2), changed(1, 0), changed(1, 8), changed(2, 2 | 4),
                 changed(3, 13), changed(3, 15), changed(3, 2), changed(3, 255),
-                changed(15, 14), changed(15, 255), changed(24, 0x04 | 1),
+                changed(15, 14), changed(15, 255), changed(24, 0x08 | 1),
                 changed(0, 1, cut=40), good[:11], good[:12], b""):
         peer.put(bad)
     # Payload where there must be none.

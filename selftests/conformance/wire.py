@@ -7,7 +7,7 @@ import struct
 VERSION = 1
 DATA, ACK, INIT, INIT_ACK, RESET, PROBE, DATAGRAM = range(1, 8)
 ACK_REQ, CRC, LOCAL = 1, 2, 4
-LAST, SOLICITED = 1, 2
+LAST, SOLICITED, START = 1, 2, 4
 (VOID, SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ_REQUEST, READ_RESPONSE,
  CMP_SWAP, FETCH_ADD, ATOMIC_RESPONSE, NAK,
  ATOMIC_WRITE, FLUSH) = range(14)
@@ -172,7 +172,7 @@ def _parse_data(p, rest):
     p.stream_flags, p.dst_qp, p.src_qp = dst >> 24, dst & 0xFFFFFF, src & 0xFFFFFF
     if p.opcode not in EXTENSIONS:
         raise Malformed("opcode")
-    if p.stream_flags & ~(LAST | SOLICITED):
+    if p.stream_flags & ~(LAST | SOLICITED | START):
         raise Malformed("flags")
     form, names = EXTENSIONS[p.opcode]
     p.__dict__.update(zip(names, struct.unpack_from("!" + form, rest, 32)))

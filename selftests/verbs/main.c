@@ -72,6 +72,7 @@ static void add_all(void)
 	tests_mw();
 	tests_srq();
 	tests_ud();
+	tests_uc();
 	tests_rereg();
 	tests_cq_change();
 	tests_ex();

@@ -143,6 +143,7 @@ struct opts {
 	int sig_all;
 	int qp_access;
 	struct ibv_srq *srq;	/* for the end on its host */
+	bool uc;		/* unreliable, not reliable connection */
 };
 
 #define OPTS(...) (&(const struct opts){				\
@@ -245,6 +246,7 @@ void tests_atomic(void);
 void tests_mw(void);
 void tests_srq(void);
 void tests_ud(void);
+void tests_uc(void);
 void tests_rereg(void);
 void tests_cq_change(void);
 void tests_ex(void);

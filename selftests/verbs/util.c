@@ -289,7 +289,7 @@ struct ibv_qp_init_attr end_init_attr(struct end *end, const struct opts *opts)
 		.send_cq = end->scq.cq,
 		.recv_cq = end->rcq.cq,
 		.srq = shared ? opts->srq : NULL,
-		.qp_type = IBV_QPT_RC,
+		.qp_type = opts->uc ? IBV_QPT_UC : IBV_QPT_RC,
 		.sq_sig_all = opts->sig_all,
 		.cap = {
 			.max_send_wr = opts->depth,
@@ -359,8 +359,8 @@ void end_rtr_to(struct end *end, const union ibv_gid *gid, uint32_t qpn,
 	};
 
 	OK(ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			 IBV_QP_MIN_RNR_TIMER));
+			 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			 (opts->uc ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)));
 	end->mtu = mtu_bytes(mtu);
 }
 
@@ -375,8 +375,9 @@ void end_rts(struct end *end, const struct opts *opts)
 		.max_rd_atomic = opts->rd_atomic,
 	};
 
-	OK(ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	OK(ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN |
+			 (opts->uc ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)));
 }
 
 void end_error(struct end *end)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Message state of one RC queue pair.
+//! Message state of one connected queue pair.
 //!
 //! A queue pair has two streams: [`SendStream`] is its requester half, [`RecvStream`] its responder
 //! half. Both are driven under the QP's lock and never call the connection. Packets may arrive in

@@ -220,7 +220,7 @@ impl DataHeader {
         };
         parse_extension(&mut fields, &mut r)?;
         r.done()?;
-        if flags & !StreamFlags::LAST.with(StreamFlags::SOLICITED).0 != 0 {
+        if flags & !StreamFlags::ALL.0 != 0 {
             return Err(WireError::ReservedFlags);
         }
         Ok(DataHeader {

@@ -193,6 +193,7 @@ proptest! {
             max_dest_rd_atomic: 2,
             min_rnr_timer: 1,
             access: RemoteAccess { write: true, read: true, atomic: true, flush: true },
+            unreliable: false,
         };
         let mut r = RecvStream::new(
             vec![MsgSlot::default(); 16],
@@ -304,6 +305,7 @@ proptest! {
             retry_cnt: 3,
             rnr_retry: 3,
             ack_timeout: 14,
+            unreliable: false,
         };
         let mut s = SendStream::new(vec![SendMsg::default(); 16], cfg);
         let mut now = Instant(1);

@@ -30,6 +30,14 @@ const RC_OPS: u32 = c::IBV_QP_EX_WITH_RDMA_WRITE
     | c::IBV_QP_EX_WITH_ATOMIC_WRITE
     | c::IBV_QP_EX_WITH_FLUSH;
 
+/// Operations of a UC queue pair.
+const UC_OPS: u32 = c::IBV_QP_EX_WITH_RDMA_WRITE
+    | c::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
+    | c::IBV_QP_EX_WITH_SEND
+    | c::IBV_QP_EX_WITH_SEND_WITH_IMM
+    | c::IBV_QP_EX_WITH_LOCAL_INV
+    | c::IBV_QP_EX_WITH_BIND_MW;
+
 /// Operations of a UD queue pair.
 const UD_OPS: u32 = c::IBV_QP_EX_WITH_SEND | c::IBV_QP_EX_WITH_SEND_WITH_IMM;
 
@@ -37,6 +45,7 @@ const UD_OPS: u32 = c::IBV_QP_EX_WITH_SEND | c::IBV_QP_EX_WITH_SEND_WITH_IMM;
 pub(crate) fn check(qp_type: c::ibv_qp_type, wanted: u64) -> Result<(), Errno> {
     let known = match qp_type {
         c::IBV_QPT_RC => RC_OPS,
+        c::IBV_QPT_UC => UC_OPS,
         c::IBV_QPT_UD => UD_OPS,
         _ => 0,
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder half of an RC queue pair.
+//! The responder half of a connected queue pair.
 
 mod deliver;
 mod request;
@@ -11,8 +11,10 @@ use core::num::NonZeroU32;
 use core::ops::DerefMut;
 
 pub use self::verdict::{Delivery, Received, Refusal, Target, Verdict};
-use super::{nonzero_mtu, ring_index, ring_size, MsgSlot, Response, WcStatus, MSG_WINDOW};
-use crate::packet::Qpn;
+use super::{
+    epoch_before, nonzero_mtu, ring_index, ring_size, MsgSlot, Response, WcStatus, MSG_WINDOW,
+};
+use crate::packet::{DataFields, Qpn, StreamFlags};
 use crate::psn::{Msn, Rsn};
 
 /// What the peer may do to registered memory through a QP (IBTA 1.4, 10.2.4).
@@ -45,6 +47,8 @@ pub struct RecvConfig {
     pub min_rnr_timer: u8,
     /// What the peer may do.
     pub access: RemoteAccess,
+    /// Whether the peer's stream drops what is refused (UC).
+    pub unreliable: bool,
 }
 
 /// Where a message number lies.
@@ -68,9 +72,10 @@ struct Fatal {
     receive: Option<(Rsn, WcStatus)>,
 }
 
-/// The responder half of an RC queue pair.
+/// The responder half of a connected queue pair.
 ///
-/// For each request packet, which the connection has found to be new, ask
+/// For each request packet, which the connection has found to be new, call
+/// [`begin`](Self::begin), and ask
 /// [`on_packet`](Self::on_packet). It only looks. What it says is then carried out, all under one
 /// hold of the QP's lock, so that no packet of an older attempt can be copied over newer data:
 ///
@@ -100,6 +105,8 @@ pub struct RecvStream<B, R> {
     floor: u16,
     /// Highest epoch of all packets placed.
     seen: u16,
+    /// Epoch under which an unreliable stream began, or last began anew.
+    began: Option<u16>,
     /// Reads and atomics in the message ring.
     requests: u32,
     /// An atomic at `next` is being executed.
@@ -137,6 +144,7 @@ where
             next_rsn: Rsn(0),
             floor: 0,
             seen: 0,
+            began: None,
             requests: 0,
             executing: false,
             fatal: None,
@@ -165,6 +173,7 @@ where
         self.next_rsn = Rsn(0);
         self.floor = 0;
         self.seen = 0;
+        self.began = None;
         self.requests = 0;
         self.executing = false;
         self.fatal = None;
@@ -191,6 +200,33 @@ where
     pub fn set_mtu(&mut self, mtu: u32) {
         self.cfg.mtu = mtu;
         self.mtu = nonzero_mtu(mtu);
+    }
+
+    /// Begins an unreliable stream anew if packet `f` is of the message that does. Everything before
+    /// that is forgotten, and the oldest receive that is left has number 0 from now on: returns
+    /// whether that is so. To be asked before anything else about a packet.
+    ///
+    /// Each time that a stream begins has an epoch of its own, so later packets of the same message
+    /// do nothing here, and nor do those of earlier messages.
+    pub fn begin(&mut self, f: &DataFields) -> bool {
+        let new = self.began.is_none_or(|began| epoch_before(began, f.epoch));
+        let begins = self.cfg.unreliable
+            && self.ready
+            && f.flags.has(StreamFlags::START)
+            && f.src_qpn == self.cfg.peer_qpn;
+        if !begins || !new {
+            return false;
+        }
+        for slot in self.ring.iter_mut() {
+            *slot = MsgSlot::empty(f.epoch);
+        }
+        self.next = f.msn;
+        self.next_rsn = Rsn(0);
+        self.floor = f.epoch;
+        self.seen = f.epoch;
+        self.began = Some(f.epoch);
+        self.fatal = None;
+        true
     }
 
     /// Ends the stream, for the moves to RESET and to the error state: requests are refused as not

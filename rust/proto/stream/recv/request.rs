@@ -29,6 +29,10 @@ where
             Place::Beyond if self.ready => return Verdict::Refuse(Refusal::InvalidRequest),
             Place::Beyond => return Verdict::Refuse(Refusal::NotReady),
         }
+        if self.cfg.unreliable && self.ready && self.began.is_none() {
+            // The peer is of another kind.
+            return Verdict::Refuse(Refusal::InvalidRequest);
+        }
         if let Some(why) = self.refusal_of(f) {
             return Verdict::Refuse(why);
         }
@@ -67,9 +71,17 @@ where
     }
 
     fn judge(&self, f: &DataFields, payload_len: u32, recv_posted: Rsn) -> Result<Target, Refusal> {
+        let reliable = !self.cfg.unreliable;
+        if reliable && f.flags.has(StreamFlags::START) {
+            return Err(Refusal::InvalidRequest);
+        }
         let allowed = match f.opcode {
-            Opcode::Send | Opcode::SendImm | Opcode::SendInv => true,
-            Opcode::Write | Opcode::WriteImm | Opcode::AtomicWrite => self.cfg.access.write,
+            Opcode::Send | Opcode::SendImm => true,
+            Opcode::Write | Opcode::WriteImm => self.cfg.access.write,
+            // On a reliable connection only (IBTA 1.4, 9.4).
+            _ if !reliable => false,
+            Opcode::SendInv => true,
+            Opcode::AtomicWrite => self.cfg.access.write,
             Opcode::ReadRequest => self.cfg.access.read,
             Opcode::CmpSwap | Opcode::FetchAdd => self.cfg.access.atomic,
             Opcode::Flush => self.cfg.access.flush,
@@ -248,7 +260,9 @@ where
         }
         self.revise_fatal(f);
         self.cut(f, why);
-        if why.is_fatal() {
+        // IBTA 1.4, 9.9.3: an unreliable service drops what it cannot take, unless it is this side
+        // that is at fault.
+        if why.is_fatal() && (!self.cfg.unreliable || why == Refusal::ReceiveProtection) {
             self.set_fatal(Fatal {
                 msn: f.msn,
                 epoch: f.epoch,

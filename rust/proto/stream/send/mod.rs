@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requester half of an RC queue pair.
+//! The requester half of a connected queue pair.
 
+mod lossy;
 mod queue;
 mod receive;
 mod timeout;
@@ -35,6 +36,8 @@ pub struct SendConfig {
     pub rnr_retry: u8,
     /// Local ACK timeout exponent (5 bits), 0 is infinite; see [`local_ack_timeout`].
     pub ack_timeout: u8,
+    /// Whether messages that the peer refuses, or does not answer, are dropped without a word (UC).
+    pub unreliable: bool,
 }
 
 /// The message ring has no room.
@@ -112,7 +115,7 @@ struct Failure {
     status: WcStatus,
 }
 
-/// The requester half of an RC queue pair.
+/// The requester half of a connected queue pair.
 ///
 /// Transmission takes two steps, so that nothing is lost if no path has room:
 /// [`next_segment`](Self::next_segment) shows the next packet, and [`commit`](Self::commit) takes
@@ -155,6 +158,8 @@ pub struct SendStream<B> {
     /// Reads and atomics between `head` and `cursor` that are not done.
     reads: u32,
     hold: Option<Hold>,
+    /// Ring position of the message that begins the stream anew at the peer, see [`lossy`].
+    restart: Option<u32>,
     failure: Option<Failure>,
     /// The failing message is handed out; everything else is flushed.
     flushing: bool,
@@ -191,6 +196,7 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             first_epoch: 0,
             reads: 0,
             hold: None,
+            restart: None,
             failure: None,
             flushing: false,
             draining: false,
@@ -232,6 +238,7 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         self.next_rsn = Rsn(0);
         self.reads = 0;
         self.hold = None;
+        self.restart = cfg.unreliable.then_some(0);
         self.failure = None;
         self.flushing = false;
         self.draining = false;
@@ -310,6 +317,7 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             && !self.ended_before(self.head)
             && self.at(self.head).is_some_and(|m| m.state == State::Done)
         {
+            self.leave_restart();
             self.head = self.head.wrapping_add(1);
             self.rnr_tries = 0;
             self.tries = 0;

@@ -57,6 +57,9 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             return;
         }
         self.progress = now;
+        if self.cfg.unreliable {
+            return self.skip(pos, pos.wrapping_add(1), f.epoch);
+        }
         // Only a refusal of the oldest message counts as a retry, as if messages arrived in order:
         // a later one may have been refused only because it overtook those before it.
         let counts = pos == self.head;
@@ -189,7 +192,7 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
     }
 
     /// Sends the message at `pos` and all later ones again, above `epoch`.
-    fn go_back(&mut self, pos: u32, epoch: u16) {
+    pub(super) fn go_back(&mut self, pos: u32, epoch: u16) {
         self.epoch = later_epoch(self.epoch, epoch).wrapping_add(1);
         let (epoch, started) = (self.epoch, self.started);
         let mut p = pos;

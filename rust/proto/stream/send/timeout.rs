@@ -49,6 +49,9 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         }
         self.looked = now;
         if self.silent_tries >= self.cfg.retry_cnt {
+            if self.cfg.unreliable {
+                return self.lose();
+            }
             self.set_failure(self.head, WcStatus::RetryExceeded);
         }
         self.silent_tries = self.silent_tries.saturating_add(1);

@@ -34,6 +34,9 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         if msg.op.has_response() || self.cursor_offset.saturating_add(len) >= msg.len {
             flags = flags.with(StreamFlags::LAST);
         }
+        if self.restart == Some(self.cursor) {
+            flags = flags.with(StreamFlags::START);
+        }
         if msg.solicited {
             flags = flags.with(StreamFlags::SOLICITED);
         }
@@ -185,6 +188,9 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
             return Some(msg);
         }
         if self.draining && !before(self.cursor, self.started) {
+            return None;
+        }
+        if self.waits_for_restart() {
             return None;
         }
         if msg.fence && self.reads != 0 || msg.after_all && self.head != self.cursor {

@@ -2,6 +2,7 @@
 
 //! Tests of the message state: each half by itself, then both over a network that reorders.
 
+mod lossy;
 mod model;
 mod recv;
 mod send;
@@ -30,6 +31,7 @@ fn send_config() -> SendConfig {
         retry_cnt: 7,
         rnr_retry: 7,
         ack_timeout: 14,
+        unreliable: false,
     }
 }
 
@@ -47,6 +49,7 @@ fn recv_config() -> RecvConfig {
             atomic: true,
             flush: true,
         },
+        unreliable: false,
     }
 }
 

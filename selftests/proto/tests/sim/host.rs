@@ -186,6 +186,7 @@ impl Host {
                     retry_cnt: attr.retry_cnt,
                     rnr_retry: attr.rnr_retry,
                     ack_timeout: attr.ack_timeout,
+                    unreliable: false,
                 };
                 let recv = RecvConfig {
                     qpn,
@@ -200,6 +201,7 @@ impl Host {
                         atomic: true,
                         flush: true,
                     },
+                    unreliable: false,
                 };
                 let window = MSG_WINDOW as usize;
                 let responses = 2 * attr.max_rd_atomic as usize;
