@@ -22,6 +22,8 @@ pub struct Config {
     pub payload_mtu: u16,
     /// Whether this side wants packets protected by the CRC. One side's wish is enough.
     pub crc: bool,
+    /// Whether the connection is for one pair of queue pairs only. Both sides must see it so.
+    pub own: bool,
     /// Congestion control that paths start with.
     pub controller: Controller,
     /// Most packets of one burst ([`super::Connection::reserve`]).
@@ -43,6 +45,7 @@ impl Config {
             paths_per_plane: Self::PATHS_PER_PLANE,
             payload_mtu: 4096,
             crc: true,
+            own: false,
             controller: Controller::default(),
             burst: 16,
             timers: Timers::default(),

@@ -7,6 +7,10 @@
 //! be a restarted peer's, a late duplicate, or forged. So it changes nothing by itself: it makes
 //! this side probe the peer under the id it knows, and a peer that restarted answers with RESET
 //! (compare the challenge ACK of RFC 5961 section 4).
+//!
+//! A connection is shared by all QPs of two endpoints, or has one pair of QPs of its own (a NIC may
+//! have it). The two kinds never become peers: to an INIT of a shared one, the other answers with
+//! its own INIT, and whoever gets that on a shared connection makes one for the QP alone.
 
 use super::{Connection, Event, NakStore, Paths, Slots};
 use crate::congestion::Window;
@@ -61,6 +65,11 @@ pub enum InitOutcome {
     Known,
     /// Another id than the peer's: a probe is due that will tell whether the peer restarted.
     Challenged,
+    /// The peer's connection is for the named QP only, and this one is shared: the QP needs one of
+    /// its own.
+    Apart,
+    /// The peer's connection is shared, and this one is not: the peer is told so by an INIT.
+    Shared,
     /// The connection is closed.
     Closed,
 }
@@ -161,6 +170,15 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
     /// Takes an INIT that names a QP of this connection, or its id.
     pub fn on_init(&mut self, now: Instant, init: &InitHeader) -> InitOutcome {
         self.stats.inits_received += 1;
+        if self.differs(init) && self.handshake.state != State::Closed {
+            if !self.cfg.own {
+                return InitOutcome::Apart;
+            }
+            if self.handshake.state == State::Connecting {
+                self.handshake.init_at = Some(now);
+            }
+            return InitOutcome::Shared;
+        }
         let outcome = match self.handshake.state {
             State::Closed => return InitOutcome::Closed,
             State::Established if init.src_conn != self.handshake.peer_id => {
@@ -192,6 +210,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
 
     /// Takes an INIT_ACK that names this connection's id.
     pub fn on_init_ack(&mut self, now: Instant, init: &InitHeader) {
+        if self.differs(init) {
+            return;
+        }
         match self.handshake.state {
             State::Connecting => self.establish(now, init),
             State::Established if init.src_conn == self.handshake.peer_id => {
@@ -201,6 +222,11 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             }
             _ => {}
         }
+    }
+
+    /// Whether one side has the connection for one pair of QPs only, and the other has not.
+    fn differs(&self, init: &InitHeader) -> bool {
+        init.features.has(Features::OWN) != self.cfg.own
     }
 
     /// Takes a RESET that came from address `from`. Returns whether it concerned this connection:
@@ -285,11 +311,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
                 return reset.emit(h.peer_id, PacketFlags::CRC, buf);
             }
         };
-        let features = if self.cfg.crc {
-            Features::CRC
-        } else {
-            Features(0)
-        };
+        let feature = |wanted: bool, f: Features| if wanted { f.0 } else { 0 };
+        let features =
+            Features(feature(self.cfg.crc, Features::CRC) | feature(self.cfg.own, Features::OWN));
         let header = InitHeader {
             src_conn: self.cfg.local_id,
             src_qpn: intro.local_qpn,

@@ -306,6 +306,68 @@ fn a_foreign_init_only_brings_a_probe() {
     assert!(b.reserve(now).is_none() && b.poll_timeout().is_none());
 }
 
+fn own(host: u8) -> Conn {
+    let mut cfg = Config::new(0x2000_0000 + u32::from(host), 7, planes(host, 1));
+    cfg.own = true;
+    conn_with(cfg)
+}
+
+#[test]
+fn connections_of_one_pair_find_each_other() {
+    let (mut a, mut b) = (own(1), own(2));
+    let i = intro(&a, &b);
+    a.start(Instant(0), i);
+    shake(Instant(0), &mut a, &mut b);
+    shake(Instant(0), &mut b, &mut a);
+    assert!(a.established() && b.established());
+}
+
+#[test]
+fn a_shared_connection_is_none_for_one_pair() {
+    // The shared one has a peer already, or has none yet.
+    for known in [true, false] {
+        let (mut shared, _peer) = if known {
+            pair(1, 1)
+        } else {
+            (conn(1, 1), conn(2, 1))
+        };
+        let mut alone = own(2);
+        let now = Instant(0);
+        let i = intro(&shared, &alone);
+        shared.start(now, i);
+        let i = intro(&alone, &shared);
+        alone.start(now, i);
+
+        // Whoever begins, neither takes the other for its peer.
+        shake(now, &mut shared, &mut alone);
+        assert!(!alone.established());
+        let mut buf = [0; 512];
+        let tx = alone.poll_handshake(now).unwrap();
+        let len = alone.emit_handshake(&tx, &mut buf).unwrap();
+        let Body::Init(h) = wire::parse(&buf[..len]).unwrap().0.body else {
+            unreachable!();
+        };
+        assert_eq!(shared.on_init(now, &h), InitOutcome::Apart);
+        assert_eq!(shared.established(), known);
+        let peer = shared.peer_id();
+        shared.on_init_ack(now, &h);
+        assert_eq!(shared.peer_id(), peer);
+    }
+}
+
+#[test]
+fn who_is_alone_answers_at_once() {
+    let (mut shared, mut alone) = (conn(1, 1), own(2));
+    let i = intro(&alone, &shared);
+    alone.start(Instant(0), i);
+    assert!(alone.poll_handshake(Instant(0)).is_some());
+    assert!(alone.poll_handshake(Instant(1000)).is_none());
+    let i = intro(&shared, &alone);
+    shared.start(Instant(1000), i);
+    shake(Instant(1000), &mut shared, &mut alone);
+    assert!(alone.poll_handshake(Instant(1000)).is_some());
+}
+
 #[test]
 fn closing_tells_the_peer() {
     let (mut a, mut b) = pair(2, 2);

@@ -19,6 +19,9 @@ pub struct Features(pub u32);
 impl Features {
     /// The sender wants every packet of the connection protected by the CRC.
     pub const CRC: Features = Features(1 << 0);
+    /// The sender's connection is for the named queue pairs only, and for no others between the
+    /// endpoints.
+    pub const OWN: Features = Features(1 << 1);
 
     /// Whether all bits of `f` are set.
     pub const fn has(self, f: Features) -> bool {

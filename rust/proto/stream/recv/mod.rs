@@ -244,6 +244,11 @@ where
         self.ready
     }
 
+    /// Whether nothing was taken from the peer so far.
+    pub fn is_untouched(&self) -> bool {
+        self.next == Msn(self.cfg.rq_psn) && self.ring.iter().all(MsgSlot::is_empty)
+    }
+
     /// Receives consumed so far: the number of the next one to be delivered.
     pub fn next_rsn(&self) -> Rsn {
         self.next_rsn

@@ -274,6 +274,12 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         true
     }
 
+    /// Whether the peer has taken nothing so far.
+    pub fn is_untouched(&self) -> bool {
+        let counted = |msg: &SendMsg| msg.counted != 0 && msg.state == State::Sent;
+        self.head == 0 && !self.ring.iter().any(counted)
+    }
+
     // The ring.
 
     fn at(&self, pos: u32) -> Option<&SendMsg> {

@@ -191,6 +191,16 @@ impl<B: DerefMut<Target = [SendMsg]>> SendStream<B> {
         waits.then_some((pos, msg))
     }
 
+    /// Sends everything again that was sent, as the peer has got none of it: it went over another
+    /// connection than the peer's.
+    pub fn restart(&mut self, now: Instant) {
+        self.hold = None;
+        self.tries = 0;
+        self.rnr_tries = 0;
+        self.progress = now;
+        self.go_back(self.head, self.epoch);
+    }
+
     /// Sends the message at `pos` and all later ones again, above `epoch`.
     pub(super) fn go_back(&mut self, pos: u32, epoch: u16) {
         self.epoch = later_epoch(self.epoch, epoch).wrapping_add(1);

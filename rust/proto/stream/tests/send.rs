@@ -281,6 +281,32 @@ fn broken_work_ends_with_the_callers_status() {
 }
 
 #[test]
+fn a_restart_sends_everything_again() {
+    let mut s = sender(send_config());
+    for cookie in 1..=3 {
+        s.post(T0, &work(SendOp::Write, 1500, cookie)).unwrap();
+    }
+    let sent = pump(&mut s, T0);
+    assert!(s.is_untouched());
+    s.on_nak(T0, &nak(NakCode::NotReady, START, sent[0].epoch));
+    assert!(pump(&mut s, T0).is_empty());
+    s.restart(T0);
+    s.assert_invariants();
+    let again = pump(&mut s, T0);
+    assert_eq!(again.len(), sent.len());
+    assert!(again[0].epoch != sent[0].epoch);
+    // What the other connection acknowledges late does not count.
+    ack_all(&mut s, T0, &sent);
+    assert!(s.is_untouched());
+    assert!(completed(&mut s).is_empty());
+    ack_all(&mut s, T0, &again[..1]);
+    assert!(!s.is_untouched());
+    ack_all(&mut s, T0, &again[1..]);
+    assert!(!s.is_untouched());
+    assert_eq!(completed(&mut s).len(), 3);
+}
+
+#[test]
 fn rnr_retries_are_exact() {
     for retries in 0..7u8 {
         let mut s = sender(SendConfig {
