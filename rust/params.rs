@@ -4,6 +4,7 @@
 
 use crate::{
     module_parameters,
+    offload::policy::Policy,
     rdma, //
 };
 use kernel::prelude::*;
@@ -45,12 +46,22 @@ pub(crate) fn transport() -> Transport {
 pub(crate) fn law(name: &str) -> Result<Controller> {
     let law = Controller::by_name(name).ok_or(EINVAL)?;
     Ok(match law {
-        Controller::Fixed(_) => {
-            let window = module_parameters::window.value().clamp(1, SPAN);
-            Controller::Fixed(FixedWindow::new(window))
-        }
+        Controller::Fixed(_) => Controller::Fixed(FixedWindow::new(window())),
         law => law,
     })
+}
+
+/// Returns the packets in flight per path with a fixed window.
+pub(crate) fn window() -> u32 {
+    module_parameters::window.value().clamp(1, SPAN)
+}
+
+/// Returns the offload policy of new devices.
+///
+/// Errors: `EINVAL` if the parameter names none.
+pub(crate) fn default_policy() -> Result<Policy> {
+    let name = rdma::param::offload().to_str().map_err(|_| EINVAL)?;
+    Policy::by_name(name).ok_or(EINVAL)
 }
 
 /// Returns the law of congestion control of new devices.

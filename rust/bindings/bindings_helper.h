@@ -38,6 +38,8 @@
 #include <rdma/rdma_netlink.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include <metaroce/offload.h>
+
 #if __has_include(<rdma/metaroce-abi.h>)
 #include <rdma/metaroce-abi.h>
 #endif

@@ -103,11 +103,14 @@ pub(super) type Proto = Connection<KVVec<TxSlot>, KVVec<Path<KVVec<TxSlot>>>, KV
 pub(super) struct ConnKey {
     pub(super) local: Gid,
     pub(super) remote: Gid,
+    /// The queue pair that has the connection for itself, 0 if it is shared.
+    pub(super) owner: u32,
 }
 
 impl Ord for ConnKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.remote.0, self.local.0).cmp(&(other.remote.0, other.local.0))
+        let key = |k: &Self| (k.remote.0, k.local.0, k.owner);
+        key(self).cmp(&key(other))
     }
 }
 
@@ -196,7 +199,8 @@ impl Ready {
     }
 }
 
-/// A connection between two endpoints, shared by all their queue pairs.
+/// A connection between two endpoints, shared by all their queue pairs but those that have their
+/// own.
 #[pin_data]
 pub(crate) struct Conn {
     id: u32,
@@ -257,6 +261,7 @@ impl Conn {
         cfg.paths_per_plane = settings.paths_per_plane;
         cfg.payload_mtu = 4096;
         cfg.crc = settings.crc;
+        cfg.own = key.owner != 0;
         cfg.controller = endpoint.law();
 
         let n = usize::from(cfg.paths());

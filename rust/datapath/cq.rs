@@ -197,6 +197,11 @@ impl Cq {
         Ok(cq)
     }
 
+    /// Returns how many completions the queue has room for.
+    pub(crate) fn entries(&self) -> u32 {
+        self.inner.lock().producer.geometry().entries()
+    }
+
     /// Adds a completion, and raises the event if the queue is armed for it. Any context.
     ///
     /// The handler runs without the queue's lock, so it may arm and poll the queue. It must not

@@ -131,7 +131,7 @@ impl Endpoint {
     }
 
     /// Returns the memory regions.
-    pub(super) fn mrs(&self) -> &MrTable {
+    pub(crate) fn mrs(&self) -> &MrTable {
         &self.mrs
     }
 
@@ -225,13 +225,20 @@ impl Endpoint {
     ///
     /// Errors: `EINVAL` without a RoCE v2 address, `ENETDOWN` when the endpoint is being shut
     /// down or has no plane, `ENOMEM`.
-    pub(super) fn connect(self: &Arc<Self>, address: &AddressVector) -> Result<Arc<Conn>> {
+    ///
+    /// `owner` is the queue pair that is to have it for itself, or 0.
+    pub(super) fn connect(
+        self: &Arc<Self>,
+        address: &AddressVector,
+        owner: u32,
+    ) -> Result<Arc<Conn>> {
         if !address.has_grh || !address.sgid.udp_encap {
             return Err(EINVAL);
         }
         let key = ConnKey {
             local: wire::Gid(address.sgid.gid.0),
             remote: wire::Gid(address.dgid.0),
+            owner,
         };
         let mut conns = self.conns.lock();
         if conns.closed {

@@ -6,6 +6,7 @@
 use super::{
     conn::Conn,
     counters::DropCounters,
+    foreign::Foreign,
     plane::Planes,
     qp::Qp,
     rx::Receiver,
@@ -100,6 +101,9 @@ pub(crate) struct Host {
     /// By the id that peers address.
     #[pin]
     pub(super) conns: IdTable<Conn>,
+    /// Connections of devices, likewise.
+    #[pin]
+    pub(super) foreign: IdTable<Foreign>,
     /// By number.
     #[pin]
     pub(super) qps: IdTable<Qp>,
@@ -140,6 +144,7 @@ impl Host {
                 port,
                 sockets <- new_mutex!(None),
                 conns <- IdTable::new(),
+                foreign <- IdTable::new(),
                 qps <- IdTable::new(),
                 uds <- IdTable::new(),
                 planes <- new_spinlock_bh!(KVec::new()),

@@ -71,4 +71,4 @@ pub(super) const NAKS: usize = 256;
 
 /// How long a connection outlives its last queue pair, in nanoseconds: the peer may still send
 /// again what was acknowledged, if acknowledgements were lost.
-pub(super) const IDLE_NS: u64 = 2_000_000_000;
+pub(crate) const IDLE_NS: u64 = 2_000_000_000;

@@ -87,6 +87,11 @@ impl Mr {
         Ok(Arc::new(mr, GFP_KERNEL)?)
     }
 
+    /// Returns the number of the region's protection domain.
+    pub(crate) fn pd(&self) -> u32 {
+        self.pd
+    }
+
     /// Returns the region's lkey, which is its rkey as well.
     pub(crate) fn key(&self) -> u32 {
         self.key.load(Relaxed)
@@ -224,6 +229,21 @@ impl MrTable {
         self.table
             .lookup(key >> TAG_BITS)
             .filter(|mr| mr.key() == key && key != 0)
+    }
+
+    /// Calls `f` with each region, until it fails. What comes or goes meanwhile may be visited or
+    /// not. Process context, may sleep.
+    ///
+    /// Errors: what `f` returns.
+    pub(crate) fn try_for_each(&self, mut f: impl FnMut(&Mr) -> Result) -> Result {
+        let mut result = Ok(());
+        self.table.for_each(|_, mr| {
+            // One that is just being entered has no key yet.
+            if result.is_ok() && mr.key() != 0 {
+                result = f(&mr);
+            }
+        });
+        result
     }
 
     /// Checks that a region as a whole may be used from domain `pd` with the rights `access`.

@@ -154,6 +154,13 @@ impl MwTable {
         drop(mw.inner.lock().binding.take());
     }
 
+    /// Whether a protection domain has any window. Process context.
+    pub(crate) fn has_any(&self, pd: u32) -> bool {
+        let mut any = false;
+        self.table.for_each(|_, mw| any |= mw.pd == pd);
+        any
+    }
+
     /// Whether a key is one that a window can have.
     pub(crate) fn owns(key: u32) -> bool {
         INDICES.contains(&(key >> TAG_BITS))

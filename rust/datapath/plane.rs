@@ -48,12 +48,12 @@ struct Plane {
 
 /// What a connection needs to know of a plane.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct PlaneInfo {
+pub(crate) struct PlaneInfo {
     /// 0 where there is no plane of that number.
-    pub(super) ifindex: u32,
-    pub(super) gid: Gid,
-    pub(super) speed: u32,
-    pub(super) up: bool,
+    pub(crate) ifindex: u32,
+    pub(crate) gid: Gid,
+    pub(crate) speed: u32,
+    pub(crate) up: bool,
 }
 
 /// The planes of an endpoint, the oldest first: that is the primary one, whose addresses are the
@@ -135,6 +135,12 @@ impl Planes {
             }
         }
         self.changed();
+    }
+
+    /// Returns how many there are.
+    pub(super) fn count(&self) -> u32 {
+        // CAST: At most `MAX_PLANES`.
+        self.list.lock().len() as u32
     }
 
     /// Returns the number of a plane.

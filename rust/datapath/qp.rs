@@ -8,6 +8,7 @@ use super::{
     conn::Conn,
     cq::Cq,
     endpoint::Endpoint,
+    foreign::Foreign,
     now,
     recv_queue::RecvQueue,
     srq::{
@@ -90,6 +91,9 @@ const RESPONSES: usize = 2 * super::limits::MAX_RD_ATOMIC as usize;
 /// When to go on flushing a queue into which more was posted meanwhile, in nanoseconds.
 pub(super) const FLUSH_NS: u64 = 1_000_000;
 
+/// The work item [`Qp::depart`].
+pub(super) const DEPART: u64 = 1;
+
 /// The next [`Qp::serial`].
 static SERIALS: Atomic<u64> = Atomic::new(1);
 
@@ -115,6 +119,8 @@ pub(crate) struct QpInner {
     pub(super) state: QpState,
     pub(super) attr: QpAttr,
     pub(super) conn: Option<Arc<Conn>>,
+    /// The connection at the device that does the work, see [`super::handover`].
+    pub(super) foreign: Option<Arc<Foreign>>,
     pub(super) sq: WorkQueue,
     pub(super) rq: Option<RecvQueue>,
     /// Index in the receive queue of the receive with RSN 0.
@@ -155,10 +161,22 @@ pub(crate) struct Qp {
     /// Looks at what a user in the kernel has posted.
     #[pin]
     kick: Work<Self>,
+    /// Moves to a connection of its own.
+    #[pin]
+    depart: Work<Self, DEPART>,
 }
 
 impl_has_work! {
     impl HasWork<Self> for Qp { self.kick }
+    impl HasWork<Self, DEPART> for Qp { self.depart }
+}
+
+impl WorkItem<DEPART> for Qp {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.leave_shared();
+    }
 }
 
 impl WorkItem for Qp {
@@ -203,6 +221,7 @@ impl Qp {
             state: QpState::Reset,
             attr: QpAttr::default(),
             conn: None,
+            foreign: None,
             sq,
             rq,
             rq_base: 0,
@@ -228,6 +247,7 @@ impl Qp {
                 inner <- new_spinlock_bh!(inner),
                 timer <- Timer::new(),
                 kick <- new_work!("Qp::kick"),
+                depart <- new_work!("Qp::depart"),
             }),
             GFP_KERNEL,
         )?;
@@ -243,6 +263,11 @@ impl Qp {
     /// Returns the queue pair's number.
     pub(crate) fn qpn(&self) -> u32 {
         self.qpn.load(Relaxed)
+    }
+
+    /// Returns the number of its protection domain.
+    pub(crate) fn pd(&self) -> u32 {
+        self.pd
     }
 
     /// Returns the state and the attributes, those that were never set being zero.
@@ -264,6 +289,13 @@ impl Qp {
             .then(|| inner.conn.clone())?
     }
 
+    /// Returns the connection at a device that an INIT is for, as [`Self::conn_for`] does.
+    pub(super) fn foreign_for(&self, peer: Qpn, gid: &[u8; 16]) -> Option<Arc<Foreign>> {
+        let inner = self.inner.lock();
+        let known = inner.attr.dest_qp_num == peer.0 && inner.attr.address.dgid.0 == *gid;
+        known.then(|| inner.foreign.clone())?
+    }
+
     /// Sets the attributes in `mask` and moves to the state among them. Process context.
     ///
     /// The caller has checked the values; the state is checked here, under the lock, as the queue
@@ -273,7 +305,7 @@ impl Qp {
     pub(crate) fn modify(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result {
         // The connection is made before the lock is taken, for that may sleep.
         let conn = if mask.contains(AttrMask::ADDRESS) && mask.contains(AttrMask::DEST_QPN) {
-            Some(self.endpoint.connect(&attr.address)?)
+            Some(self.endpoint.connect(&attr.address, 0)?)
         } else {
             None
         };
@@ -289,7 +321,7 @@ impl Qp {
             if current || !self.service.may_modify(from, to, mask) {
                 None
             } else {
-                inner.apply(attr, mask);
+                inner.attr.apply(attr, mask);
                 let old = self.enter(&mut inner, to, conn.clone());
                 self.arm(&inner);
                 Some((old, inner.conn.clone()))
@@ -416,6 +448,10 @@ impl Qp {
     /// here: the lock is held and bottom halves are disabled, so what comes later is left to the
     /// timer.
     fn flush(&self, inner: &mut Locked<'_>) {
+        // What a device carries, it flushes.
+        if inner.foreign.is_some() {
+            return;
+        }
         self.complete_sent(inner);
         let more = [self.flush_sends(inner), self.flush_receives(inner)];
         if more.contains(&true) {
@@ -457,7 +493,7 @@ impl Qp {
     /// Has what a user in the kernel has posted looked at soon. Any context.
     pub(crate) fn kick(self: &Arc<Self>) {
         // If it is queued already, then it has yet to look.
-        let _ = workqueue::system_bh().enqueue(self.clone());
+        let _ = workqueue::system_bh().enqueue::<_, 0>(self.clone());
     }
 
     /// Something was posted. Process or softirq context.
@@ -559,7 +595,8 @@ impl Qp {
     pub(crate) fn destroy(self: &Arc<Self>) {
         drop(self.endpoint.host().qps.remove(self.qpn()));
         self.timer.stop();
-        work::cancel_sync(self);
+        work::cancel_sync::<_, 0>(self);
+        work::cancel_sync::<_, DEPART>(self);
         let conn = {
             let mut inner = self.inner.lock();
             inner.state = QpState::Reset;
@@ -573,41 +610,6 @@ impl Qp {
 }
 
 impl QpInner {
-    /// Keeps the attributes in `mask`.
-    fn apply(&mut self, new: &QpAttr, mask: AttrMask) {
-        let attr = &mut self.attr;
-        let mut set = |bit: AttrMask, f: fn(&mut QpAttr, &QpAttr)| {
-            if mask.contains(bit) {
-                f(attr, new);
-            }
-        };
-        set(AttrMask::SQD_ASYNC_NOTIFY, |a, n| {
-            a.sqd_async_notify = n.sqd_async_notify
-        });
-        set(AttrMask::ACCESS_FLAGS, |a, n| {
-            a.access_flags = n.access_flags
-        });
-        set(AttrMask::PKEY_INDEX, |a, n| a.pkey_index = n.pkey_index);
-        set(AttrMask::PORT, |a, n| a.port_num = n.port_num);
-        set(AttrMask::ADDRESS, |a, n| a.address = n.address);
-        set(AttrMask::PATH_MTU, |a, n| a.path_mtu = n.path_mtu);
-        set(AttrMask::TIMEOUT, |a, n| a.timeout = n.timeout);
-        set(AttrMask::RETRY_CNT, |a, n| a.retry_cnt = n.retry_cnt);
-        set(AttrMask::RNR_RETRY, |a, n| a.rnr_retry = n.rnr_retry);
-        set(AttrMask::RQ_PSN, |a, n| a.rq_psn = n.rq_psn);
-        set(AttrMask::MAX_RD_ATOMIC, |a, n| {
-            a.max_rd_atomic = n.max_rd_atomic
-        });
-        set(AttrMask::MIN_RNR_TIMER, |a, n| {
-            a.min_rnr_timer = n.min_rnr_timer
-        });
-        set(AttrMask::SQ_PSN, |a, n| a.sq_psn = n.sq_psn);
-        set(AttrMask::MAX_DEST_RD_ATOMIC, |a, n| {
-            a.max_dest_rd_atomic = n.max_dest_rd_atomic;
-        });
-        set(AttrMask::DEST_QPN, |a, n| a.dest_qp_num = n.dest_qp_num);
-    }
-
     fn send_config(&self, qpn: Qpn, unreliable: bool) -> SendConfig {
         let mut cfg = SendConfig {
             qpn,

@@ -116,6 +116,22 @@ impl RecvQueue {
         }
     }
 
+    /// Returns the queue pair's own queue.
+    pub(super) fn own(&self) -> Option<&WorkQueue> {
+        match self {
+            Self::Own(queue) => Some(queue),
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// Returns the queue pair's own queue.
+    pub(super) fn own_mut(&mut self) -> Option<&mut WorkQueue> {
+        match self {
+            Self::Own(queue) => Some(queue),
+            Self::Shared(_) => None,
+        }
+    }
+
     /// Whether the receives come from a shared queue.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Shared(_))

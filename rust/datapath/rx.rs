@@ -22,7 +22,10 @@ use crate::net::{
 };
 use kernel::sync::Arc;
 use proto::{
-    connection::Verdict,
+    connection::{
+        InitOutcome,
+        Verdict, //
+    },
     packet::{
         Opcode,
         Qpn,
@@ -101,6 +104,9 @@ impl Receiver {
         let mut buf = [0u8; MAX_DATA_HEADER_LEN];
         let head = copy_head(skb, off, len, &mut buf)?;
         let base = Base::parse(head)?;
+        if base.dst_conn != 0 && self.is_foreign(skb, (off, len), base.dst_conn) {
+            return Ok(());
+        }
         match base.packet_type {
             PacketType::Data | PacketType::Probe => {}
             PacketType::Datagram => return self.datagram(skb, meta, (off, len), head, &base),
@@ -132,6 +138,12 @@ impl Receiver {
         };
         touched.add(conn);
         agreed
+    }
+
+    /// Hands a packet over to the device that has its connection, if there is one.
+    fn is_foreign(&self, skb: &RxSkb, at: (usize, usize), id: u32) -> bool {
+        let taken = self.host.foreign.with(id, |foreign| foreign.take(skb, at));
+        taken.is_some()
     }
 
     /// Takes a message for a datagram queue pair; `head` is the beginning of the packet. Nobody is
@@ -195,8 +207,20 @@ impl Receiver {
             Body::Init(_) | Body::InitAck(_) | Body::Reset(_) if meta.sport != self.host.port() => {
                 Err(Reject::Drop(Drop::UnknownConnection))
             }
+            Body::Init(init)
+                if base.dst_conn == 0 && self.is_for_device(skb, (off, len), &init) =>
+            {
+                Ok(())
+            }
             Body::Init(init) => self.init(meta, base.dst_conn, &init, touched),
-            Body::Reset(reset) => self.reset(base, &reset, Gid(meta.src), touched),
+            Body::Reset(reset) => {
+                if base.dst_conn == 0 {
+                    self.host
+                        .foreign
+                        .for_each(|_, foreign| foreign.take(skb, (off, len)));
+                }
+                self.reset(base, &reset, Gid(meta.src), touched)
+            }
             Body::InitAck(init) => {
                 let conn = self.conn(meta, base.dst_conn)?;
                 conn.inner.lock().proto.on_init_ack(now(), &init);
@@ -214,6 +238,16 @@ impl Receiver {
             }
             Body::Data(_) | Body::Probe(_) | Body::Datagram(_) => Ok(()),
         }
+    }
+
+    /// Hands an INIT over to the device that has the queue pair which it names, if there is one.
+    fn is_for_device(&self, skb: &RxSkb, at: (usize, usize), init: &InitHeader) -> bool {
+        let qp = self.host.qps.lookup(init.dst_qpn.0);
+        let foreign = qp.and_then(|qp| qp.foreign_for(init.src_qpn, &init.src_gid.0));
+        foreign.is_some_and(|foreign| {
+            foreign.take(skb, at);
+            true
+        })
     }
 
     /// Finds the connection that a packet is for; if there is none, its sender is told so.
@@ -234,17 +268,22 @@ impl Receiver {
         init: &InitHeader,
         touched: &mut Touched,
     ) -> Result<(), Reject> {
-        let conn = if id != 0 {
-            self.conn(meta, id)?
-        } else {
-            self.host
-                .qps
-                .lookup(init.dst_qpn.0)
-                .and_then(|qp| qp.conn_for(init.src_qpn, &init.src_gid.0))
-                .filter(|conn| conn.key().local == init.dst_gid)
-                .ok_or(Reject::Drop(Drop::UnknownQueuePair))?
-        };
-        let _ = conn.inner.lock().proto.on_init(now(), init);
+        if id != 0 {
+            let conn = self.conn(meta, id)?;
+            let _ = conn.inner.lock().proto.on_init(now(), init);
+            touched.add(conn);
+            return Ok(());
+        }
+        let unknown = Reject::Drop(Drop::UnknownQueuePair);
+        let qp = self.host.qps.lookup(init.dst_qpn.0).ok_or(unknown)?;
+        let conn = qp
+            .conn_for(init.src_qpn, &init.src_gid.0)
+            .filter(|conn| conn.key().local == init.dst_gid)
+            .ok_or(unknown)?;
+        let outcome = conn.inner.lock().proto.on_init(now(), init);
+        if outcome == InitOutcome::Apart {
+            qp.depart();
+        }
         touched.add(conn);
         Ok(())
     }

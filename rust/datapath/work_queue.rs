@@ -41,6 +41,20 @@ impl WorkQueue {
         })
     }
 
+    /// Goes on where somebody else, who has emptied the ring meanwhile, has left off. A ring with a
+    /// wild index is emptied: nothing in it can be believed.
+    pub(super) fn take_over(&mut self) {
+        match Consumer::take_over(self.consumer.geometry(), &self.ring) {
+            Ok(consumer) => self.consumer = consumer,
+            Err(_) => self.discard(),
+        }
+    }
+
+    /// Returns the ring and its shape, for somebody else to empty it.
+    pub(super) fn ring(&self) -> (&SharedMem, Geometry) {
+        (&self.ring, self.consumer.geometry())
+    }
+
     fn range(&self, index: u32) -> core::ops::Range<usize> {
         let geometry = self.consumer.geometry();
         // CAST: `usize` is 64 bits wide here.

@@ -13,3 +13,12 @@ const char *metaroce_param_cc(void)
 {
 	return metaroce_cc;
 }
+
+static char metaroce_offload[16] = "off";
+module_param_string(offload, metaroce_offload, sizeof(metaroce_offload), 0444);
+MODULE_PARM_DESC(offload, "Offload of queue pairs to NICs, of devices that are added from now on: off, prefer, require");
+
+const char *metaroce_param_offload(void)
+{
+	return metaroce_offload;
+}

@@ -4,5 +4,6 @@
 
 /* Parameters of types that the kernel's module macro for Rust does not have. */
 const char *metaroce_param_cc(void);
+const char *metaroce_param_offload(void);
 
 #endif

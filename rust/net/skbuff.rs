@@ -156,6 +156,11 @@ impl RxSkb {
         }
     }
 
+    /// Returns the C structure, for drivers in C; it stays this object's.
+    pub fn as_raw(&self) -> NonNull<bindings::sk_buff> {
+        self.skb
+    }
+
     /// Returns the length of the payload, of all datagrams together.
     #[inline]
     pub fn len(&self) -> usize {

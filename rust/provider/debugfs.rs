@@ -4,6 +4,10 @@
 
 use crate::{
     datapath::endpoint::Endpoint,
+    offload::{
+        policy::Policy,
+        Site, //
+    },
     params, //
 };
 use kernel::{
@@ -29,11 +33,17 @@ pub(super) struct Files {
     cc: File<Arc<Endpoint>>,
     #[pin]
     inbound: File<Arc<Endpoint>>,
+    #[pin]
+    offload: File<Arc<Site>>,
 }
 
 impl Files {
     /// Makes the files of a device in `dir`, its directory. Process context.
-    pub(super) fn new(dir: &Dir, endpoint: Arc<Endpoint>) -> impl PinInit<Self, Error> + '_ {
+    pub(super) fn new(
+        dir: &Dir,
+        endpoint: Arc<Endpoint>,
+        site: Arc<Site>,
+    ) -> impl PinInit<Self, Error> + '_ {
         let (to_paths, to_cc) = (endpoint.clone(), endpoint.clone());
         try_pin_init!(Self {
             paths <- dir.read_callback_file(c"paths", to_paths, &show_paths),
@@ -43,6 +53,12 @@ impl Files {
                 endpoint,
                 &show_inbound,
                 &store_inbound,
+            ),
+            offload <- dir.read_write_callback_file(
+                c"offload",
+                site,
+                &show_offload,
+                &store_offload,
             ),
         })
     }
@@ -70,6 +86,17 @@ fn show_inbound(endpoint: &Arc<Endpoint>, f: &mut fmt::Formatter<'_>) -> fmt::Re
 fn store_inbound(endpoint: &Arc<Endpoint>, reader: &mut UserSliceReader) -> Result {
     with_text(reader, |text| {
         endpoint.set_inbound(text.parse().map_err(|_| EINVAL)?);
+        Ok(())
+    })
+}
+
+fn show_offload(site: &Arc<Site>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "{}", site.policy().name())
+}
+
+fn store_offload(site: &Arc<Site>, reader: &mut UserSliceReader) -> Result {
+    with_text(reader, |text| {
+        site.set_policy(Policy::by_name(text).ok_or(EINVAL)?);
         Ok(())
     })
 }

@@ -25,6 +25,7 @@ use crate::{
         limits, //
     },
     net::netdev::NetDevice,
+    offload::Site,
     rdma::{
         self,
         attr::{
@@ -109,13 +110,31 @@ impl Drop for Traffic {
     }
 }
 
+/// What a device has to do with NICs, which have nothing of it any more when this is dropped.
+pub(super) struct Leaving(Arc<Site>);
+
+impl Deref for Leaving {
+    type Target = Arc<Site>;
+
+    fn deref(&self) -> &Arc<Site> {
+        &self.0
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
 /// A MetaRoCE device.
 ///
-/// Dropped in this order: nobody looks any more, the traffic ends, then the network devices may go.
+/// Dropped in this order: nobody looks any more, NICs let go, the traffic ends, then the network devices may go.
 #[pin_data]
 pub(crate) struct Device {
     #[pin]
     files: Files,
+    pub(super) offload: Leaving,
     pub(super) endpoint: Traffic,
     #[pin]
     pub(super) planes: Planes,
@@ -130,7 +149,8 @@ impl Device {
     pub(super) fn new(endpoint: Traffic, dir: &Dir) -> impl PinInit<Self, Error> + '_ {
         let shown = endpoint.clone();
         try_pin_init!(Self {
-            files <- Files::new(dir, shown),
+            offload: Leaving(Site::new(shown.clone())?),
+            files <- Files::new(dir, shown, offload.0.clone()),
             endpoint,
             planes <- Planes::new(),
             quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,

@@ -26,6 +26,7 @@ use crate::{
             NetdevNotifier, //
         }, //
     },
+    offload,
     rdma::{
         self,
         device::{
@@ -110,6 +111,7 @@ fn add_plane(dev: &rdma::Device<Device>, ndev: &NetDevice) -> Result {
     dev.endpoint
         .add_plane(ndev)
         .inspect_err(|_| drop(dev.planes.remove(ndev)))?;
+    dev.offload.planes_changed();
     report_state(dev);
     Ok(())
 }
@@ -117,6 +119,7 @@ fn add_plane(dev: &rdma::Device<Device>, ndev: &NetDevice) -> Result {
 /// Takes a network device that goes away out of the device that it is a plane of.
 fn lose(dev: DeviceRef<Device>, ndev: &NetDevice) {
     dev.endpoint.remove_plane(ndev.ifindex());
+    dev.offload.planes_changed();
     match dev.planes.remove(ndev) {
         Left::Same => report_state(&dev),
         Left::Primary(next) => {
@@ -127,6 +130,7 @@ fn lose(dev: DeviceRef<Device>, ndev: &NetDevice) {
         }
         Left::None => {
             let _ = dev.set_netdev(None);
+            dev.offload.leave_soon();
             // The sockets must not outlive the namespace, which may go next.
             dev.endpoint.shutdown();
             dev.unregister_queued();
@@ -222,6 +226,7 @@ impl WorkItem for Readdress {
         // None is wanted: each is looked at.
         let _ = DeviceRef::<Device>::find(|dev| {
             dev.endpoint.refresh_planes();
+            dev.offload.planes_changed();
             false
         });
     }
@@ -246,6 +251,9 @@ impl notifier::Callback for Watch {
             // The MTU is asked for when it is wanted, and nobody remembers names.
             _ => return,
         }
+        if event == Event::Unregister {
+            offload::netdev_gone(ndev);
+        }
         let Some(dev) = DeviceRef::<Device>::find(|dev| dev.planes.has(ndev)) else {
             return;
         };
@@ -253,6 +261,7 @@ impl notifier::Callback for Watch {
             lose(dev, ndev);
         } else {
             dev.endpoint.set_plane_up(ndev.ifindex(), ndev.is_up());
+            dev.offload.planes_changed();
             report_state(&dev);
         }
     }

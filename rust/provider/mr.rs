@@ -118,6 +118,10 @@ pub(super) fn register(
         lkey: mr.key(),
         rkey: mr.key(),
     };
+    dev.offload.mr_added(&mr).inspect_err(|_| {
+        // No window can be bound to it.
+        let _ = dev.endpoint.dereg_mr(&mr);
+    })?;
     let mr = finish(dev, mr, init.start, permit)?;
     Ok((mr, keys))
 }
@@ -179,6 +183,7 @@ fn finish(
     Mr::new(mr.clone(), start, permit).inspect_err(|_| {
         // No window can be bound to it.
         let _ = dev.endpoint.dereg_mr(&mr);
+        dev.offload.mr_removed(mr.key());
     })
 }
 
@@ -216,14 +221,22 @@ impl Mr {
         let mr = dev
             .endpoint
             .rereg_mr(&current.mr, pd.number(), umem, (va, len), access)?;
+        // The old memory stays pinned until devices know the new one.
+        dev.offload.mr_removed(mr.key());
+        let known = dev.offload.mr_added(&mr);
         *current = Current { mr, start };
-        Ok(())
+        known
     }
 
     /// Makes the region's keys invalid, unless memory windows are bound to it.
     pub(super) fn deregister(&self, dev: &rdma::Device<Device>) -> Result {
         match &self.kind {
-            Kind::Registered(mr) => dev.endpoint.dereg_mr(&mr.lock().mr),
+            Kind::Registered(mr) => {
+                let mr = mr.lock();
+                dev.endpoint.dereg_mr(&mr.mr)?;
+                dev.offload.mr_removed(mr.mr.key());
+                Ok(())
+            }
             Kind::Fast(mr) => {
                 dev.endpoint.fast_mrs().dealloc(mr);
                 Ok(())

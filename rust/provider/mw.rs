@@ -41,6 +41,9 @@ pub(super) fn alloc(
         MwType::One => datapath::mw::Kind::One,
         MwType::Two => datapath::mw::Kind::Two,
     };
+    if !dev.offload.may_have_windows(pd.number()) {
+        return Err(EOPNOTSUPP);
+    }
     let permit = Permit::new(&dev.quotas, Kind::Mw)?;
     let mw = dev.endpoint.mws().alloc(pd.number(), kind)?;
     let key = mw.key();

@@ -21,6 +21,11 @@ use crate::{
             UdInit, //
         }, //
     },
+    offload::{
+        Carrier,
+        Front,
+        Origin, //
+    },
     rdma::{
         self,
         device::PORT,
@@ -93,7 +98,7 @@ pub(crate) struct Qp {
 
 /// What carries the work out.
 enum Service {
-    Connected(Arc<datapath::qp::Qp>),
+    Connected(Arc<Front>),
     Datagram(Arc<Ud>),
 }
 
@@ -283,7 +288,7 @@ pub(super) fn create(
             },
         )?)
     } else {
-        Service::Connected(datapath::qp::Qp::new(
+        let software = datapath::qp::Qp::new(
             &dev.endpoint,
             datapath::qp::QpInit {
                 service: init.qp_type,
@@ -296,7 +301,13 @@ pub(super) fn create(
                 signal_all,
                 events,
             },
-        )?)
+        )?;
+        let origin = Origin {
+            is_user: !is_kernel,
+            cap,
+        };
+        let front = Front::new(software.clone(), dev.offload.clone(), origin);
+        Service::Connected(front.inspect_err(|_| software.destroy())?)
     };
     let created = QpCreated {
         qp_num: qp.qpn(),
@@ -393,6 +404,14 @@ impl Qp {
         QpQueried {
             attr,
             signal_all: self.signal_all,
+        }
+    }
+
+    /// Returns who carries a connected queue pair.
+    pub(super) fn carrier(&self) -> Option<Carrier> {
+        match &self.qp {
+            Service::Connected(qp) => Some(qp.carrier()),
+            Service::Datagram(_) => None,
         }
     }
 

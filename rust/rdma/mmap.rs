@@ -87,6 +87,12 @@ impl SharedMem {
         })
     }
 
+    /// Returns the address of the first byte, for drivers in C. It is valid for as long as this, or
+    /// a clone of it, lives.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
     /// Returns the place of the word at `off`.
     fn word(&self, off: usize) -> Option<&Atomic<u32>> {
         if off % size_of::<u32>() != 0 {

@@ -10,3 +10,9 @@ pub fn cc() -> &'static CStr {
     // does not change any more when the module's code runs.
     unsafe { CStr::from_char_ptr(bindings::metaroce_param_cc()) }
 }
+
+/// Returns the parameter `offload`: the name of a policy, as the user wrote it.
+pub fn offload() -> &'static CStr {
+    // SAFETY: As above.
+    unsafe { CStr::from_char_ptr(bindings::metaroce_param_offload()) }
+}

@@ -362,6 +362,40 @@ impl QpAttr {
         Ok(this)
     }
 
+    /// Takes over the attributes in `mask`, but for the states.
+    pub fn apply(&mut self, new: &Self, mask: AttrMask) {
+        let mut set = |bit: AttrMask, f: fn(&mut Self, &Self)| {
+            if mask.contains(bit) {
+                f(self, new);
+            }
+        };
+        set(AttrMask::SQD_ASYNC_NOTIFY, |a, n| {
+            a.sqd_async_notify = n.sqd_async_notify
+        });
+        set(AttrMask::ACCESS_FLAGS, |a, n| {
+            a.access_flags = n.access_flags
+        });
+        set(AttrMask::PKEY_INDEX, |a, n| a.pkey_index = n.pkey_index);
+        set(AttrMask::PORT, |a, n| a.port_num = n.port_num);
+        set(AttrMask::ADDRESS, |a, n| a.address = n.address);
+        set(AttrMask::PATH_MTU, |a, n| a.path_mtu = n.path_mtu);
+        set(AttrMask::TIMEOUT, |a, n| a.timeout = n.timeout);
+        set(AttrMask::RETRY_CNT, |a, n| a.retry_cnt = n.retry_cnt);
+        set(AttrMask::RNR_RETRY, |a, n| a.rnr_retry = n.rnr_retry);
+        set(AttrMask::RQ_PSN, |a, n| a.rq_psn = n.rq_psn);
+        set(AttrMask::MAX_RD_ATOMIC, |a, n| {
+            a.max_rd_atomic = n.max_rd_atomic
+        });
+        set(AttrMask::MIN_RNR_TIMER, |a, n| {
+            a.min_rnr_timer = n.min_rnr_timer
+        });
+        set(AttrMask::SQ_PSN, |a, n| a.sq_psn = n.sq_psn);
+        set(AttrMask::MAX_DEST_RD_ATOMIC, |a, n| {
+            a.max_dest_rd_atomic = n.max_dest_rd_atomic;
+        });
+        set(AttrMask::DEST_QPN, |a, n| a.dest_qp_num = n.dest_qp_num);
+    }
+
     /// Fills the C structure for a query.
     pub(super) fn fill(&self, attr: &mut bindings::ib_qp_attr) {
         // CAST: The enumerations have the values of the C ones.

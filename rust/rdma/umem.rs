@@ -249,6 +249,23 @@ impl Umem {
         Ok(pages)
     }
 
+    /// Returns the list of the pages, and where in the first the memory begins; [`None`] if this is
+    /// the kernel's. They stay pinned while this lives. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn raw_pages(&self) -> Result<Option<(KVVec<*mut bindings::page>, usize)>> {
+        let Backing::User { pages, .. } = &self.backing else {
+            return Ok(None);
+        };
+        let mut list = KVVec::with_capacity(pages.len(), GFP_KERNEL)?;
+        for page in pages {
+            list.push(page.page.as_ptr(), GFP_KERNEL)?;
+        }
+        Ok(Some((list, self.offset)))
+    }
+
     /// Returns the length in bytes.
     #[expect(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 
 //! The side that empties slots.
 
-use crate::shared::{load_producer, store};
+use crate::shared::{load_consumer, load_producer, store};
 use crate::{layout, Error, Geometry, Runaway, Shared, Slot};
 
 /// Whether a consumer may stop looking at its ring.
@@ -46,6 +46,17 @@ impl Consumer {
             fetched: index,
             retired: index,
         }
+    }
+
+    /// Makes the consumer of a ring that somebody else has emptied so far, from what that one has
+    /// published last.
+    ///
+    /// The word can have been changed by the producer, who thereby breaks its own queue: what is
+    /// not possible is [`Error::Runaway`].
+    pub fn take_over<S: Shared + ?Sized>(geometry: Geometry, ring: &S) -> Result<Self, Error> {
+        let this = Self::resume_at(geometry, load_consumer(ring)?);
+        this.available(ring)?;
+        Ok(this)
     }
 
     /// Returns the shape of the ring.

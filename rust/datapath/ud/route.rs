@@ -79,6 +79,7 @@ impl Endpoint {
         let key = ConnKey {
             local: to.src,
             remote: to.dst,
+            owner: 0,
         };
         let (local, remote, ifindex) = self.other_way(&key).ok_or(ENETDOWN)?;
         let dev = self.planes.device(ifindex).ok_or(ENODEV)?;

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connected queue pairs as verbs see them, whoever carries them.
+
+use super::{
+    backend::{
+        Backend,
+        Carrier, //
+    },
+    caps::Needs,
+    counters::Count,
+    nic::{
+        self,
+        NotModified,
+        Offer, //
+    },
+    objects::{
+        is_device_state,
+        NicQp, //
+    },
+    policy::{
+        Outcome,
+        Policy, //
+    },
+    site::Site,
+};
+use crate::{
+    datapath::{
+        foreign::Foreign,
+        handover::TakeBack,
+        qp::Qp, //
+    },
+    params,
+    rdma::{
+        event::QpEvent,
+        qp::{
+            AttrMask,
+            QpAttr,
+            QpCap,
+            QpState, //
+        }, //
+    },
+    sync::lock_bh::{
+        new_spinlock_bh,
+        SpinLockBh, //
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+use proto::connection::MAX_PATHS;
+
+/// What matters of where a queue pair comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    /// A process has it, not a user in the kernel.
+    pub(crate) is_user: bool,
+    pub(crate) cap: QpCap,
+}
+
+/// A connected queue pair.
+#[pin_data]
+pub(crate) struct Front {
+    software: Arc<Qp>,
+    site: Arc<Site>,
+    origin: Origin,
+    /// Held during changes; whether it is decided that software carries the queue pair.
+    #[pin]
+    change: Mutex<bool>,
+    #[pin]
+    device: SpinLockBh<Option<Arc<NicQp>>>,
+}
+
+/// A device's queue pair, through its [`Front`].
+struct AtDevice<'a> {
+    front: &'a Front,
+    qp: Arc<NicQp>,
+}
+
+impl Backend for AtDevice<'_> {
+    fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result {
+        let merged = self.front.software.preview(attr, mask)?;
+        if !is_device_state(merged.state) {
+            // It is reset: everything begins anew, and is decided anew.
+            self.qp.nic.remove(&self.qp);
+            return self.front.software.modify(attr, mask);
+        }
+        match self.qp.nic.modify(&self.qp, &merged, mask) {
+            Ok(()) => Ok(()),
+            Err(NotModified::Refused(e)) => Err(e),
+            // It was taken back meanwhile, in the error state.
+            Err(NotModified::Gone) => self.front.software.modify(attr, mask),
+        }
+    }
+
+    fn query(&self) -> QpAttr {
+        let mut attr = self.front.software.query();
+        if attr.state == QpState::SendQueueDrain {
+            attr.sq_draining = !self.qp.is_drained();
+        }
+        attr
+    }
+
+    fn ring(&self) {
+        self.qp.ring();
+    }
+}
+
+impl Front {
+    /// Makes the front of a queue pair that is not connected yet. Process context.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(crate) fn new(software: Arc<Qp>, site: Arc<Site>, origin: Origin) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                software,
+                site,
+                origin,
+                change <- new_mutex!(false),
+                device <- new_spinlock_bh!(None),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the queue pair's number.
+    pub(crate) fn qpn(&self) -> u32 {
+        self.software.qpn()
+    }
+
+    /// Returns the number of its protection domain.
+    pub(super) fn pd(&self) -> u32 {
+        self.software.pd()
+    }
+
+    /// Calls `f` with what carries the queue pair just now.
+    fn with_backend<R>(&self, f: impl FnOnce(&dyn Backend) -> R) -> R {
+        let qp = self.device.lock().clone();
+        match qp {
+            Some(qp) => {
+                if qp.has_failed() {
+                    self.software.follow_error();
+                }
+                f(&AtDevice { front: self, qp })
+            }
+            None => f(&self.software),
+        }
+    }
+
+    /// Changes attributes. Whether the state allows that is seen by what carries the queue pair.
+    /// Process context.
+    ///
+    /// Errors: `EINVAL` if it does not; what connecting, or a device, returns.
+    pub(crate) fn modify(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result {
+        let mut decided = self.change.lock();
+        let connects = mask.contains(AttrMask::STATE) && attr.state == QpState::ReadyToReceive;
+        if connects && !*decided && self.offer(attr, mask)? {
+            return Ok(());
+        }
+        self.with_backend(|backend| backend.modify(attr, mask))?;
+        if mask.contains(AttrMask::STATE) {
+            *decided = match attr.state {
+                QpState::ReadyToReceive => true,
+                QpState::Reset => false,
+                _ => *decided,
+            };
+        }
+        Ok(())
+    }
+
+    /// Offers the queue pair to a device, as the policy says. Returns whether one carries it now.
+    ///
+    /// Errors: if nobody is to carry it.
+    fn offer(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result<bool> {
+        let policy = self.site.policy();
+        if policy == Policy::Off {
+            return Ok(false);
+        }
+        let merged = self.software.preview(attr, mask)?;
+        match policy.judge(self.try_offer(&merged)) {
+            Outcome::Device => Ok(true),
+            Outcome::Fallback => {
+                self.site.count(Count::Fallback);
+                Ok(false)
+            }
+            Outcome::Fail(e) => {
+                self.site.count(Count::Fail);
+                Err(e)
+            }
+        }
+    }
+
+    fn try_offer(self: &Arc<Self>, attr: &QpAttr) -> Result {
+        let nic = self.site.choose()?;
+        let parts = self.software.parts();
+        let endpoint = &self.site.endpoint;
+        if !self.origin.is_user
+            || !parts.is_reliable
+            || parts.is_shared
+            || endpoint.mws().has_any(parts.pd)
+        {
+            return Err(EOPNOTSUPP);
+        }
+        let settings = params::transport();
+        let planes = endpoint.plane_count();
+        let cap = &self.origin.cap;
+        let needs = Needs {
+            // CAST: The enumeration has the values of the C one.
+            mtu: attr.path_mtu as u32,
+            entries: cap.max_send_wr.max(cap.max_recv_wr),
+            sge: cap.max_send_sge.max(cap.max_recv_sge),
+            inline: cap.max_inline_data,
+            // Those of the requester follow later, but are no more.
+            rd_atomic: attr.max_dest_rd_atomic.into(),
+            planes,
+            paths: (planes * u32::from(settings.paths_per_plane)).min(MAX_PATHS.into()),
+            cc: nic::needs_cc(endpoint),
+            crc: settings.crc,
+            ipv6: !proto::wire::Gid(attr.address.sgid.gid.0).is_v4(),
+        };
+        nic.add(Offer {
+            front: self,
+            site: &self.site,
+            qpn: self.qpn(),
+            parts,
+            cqs: self.software.cqs(),
+            attr,
+            needs,
+        })
+    }
+
+    /// A device has taken the queue pair. Called with the registration's mutex held.
+    pub(super) fn give(&self, attr: &QpAttr, qp: Arc<NicQp>, foreign: Arc<Foreign>) {
+        self.software.park(attr, foreign);
+        *self.device.lock() = Some(qp);
+    }
+
+    /// A device has changed attributes. Called with the registration's mutex held.
+    pub(super) fn follow(&self, attr: &QpAttr) {
+        self.software.follow(attr);
+    }
+
+    /// A device has let go of the queue pair. Called with the registration's mutex held.
+    pub(super) fn take_back(&self, how: TakeBack) {
+        let qp = self.device.lock().take();
+        self.software.take_back(how);
+        drop(qp);
+    }
+
+    /// Returns state and attributes.
+    pub(crate) fn query(&self) -> QpAttr {
+        self.with_backend(|backend| backend.query())
+    }
+
+    /// Something was posted. Process or softirq context.
+    pub(crate) fn doorbell(&self) {
+        self.with_backend(|backend| backend.ring());
+    }
+
+    /// As [`Self::doorbell`], for a user in the kernel. Any context.
+    pub(crate) fn kick(&self) {
+        // Devices are given queue pairs of processes only.
+        self.software.kick();
+    }
+
+    /// Returns who carries the queue pair. Process context.
+    pub(crate) fn carrier(&self) -> Carrier {
+        let qp = self.device.lock().clone();
+        match qp {
+            Some(qp) => Carrier::Device(qp.nic.name()),
+            None if *self.change.lock() => Carrier::Software,
+            None => Carrier::Nobody,
+        }
+    }
+
+    /// The device reports. Any context but NMI.
+    pub(super) fn report(&self, event: QpEvent) {
+        self.software.report(event);
+    }
+
+    /// The device has drained the send queue. Any context but NMI.
+    pub(super) fn tell_drained(&self, wanted: bool) {
+        if wanted {
+            self.software.report(QpEvent::SqDrained);
+        }
+    }
+
+    /// Ends the use of the queue pair: nothing finds it any more on return. Process context.
+    pub(crate) fn destroy(&self) {
+        let qp = self.device.lock().clone();
+        if let Some(qp) = qp {
+            qp.nic.remove(&qp);
+        }
+        self.software.destroy();
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The devices that there are.
+
+use super::{
+    abi::Ops,
+    caps::Caps,
+    nic::Nic, //
+};
+use crate::net::netdev::NetDevice;
+use kernel::{
+    prelude::*,
+    str::BStr,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    }, //
+};
+
+kernel::sync::global_lock! {
+    // SAFETY: `init` initialises it before anybody can register.
+    /// All registrations.
+    unsafe(uninit) static NICS: Mutex<KVec<Arc<Nic>>> = KVec::new();
+}
+
+/// Prepares the list.
+///
+/// # Safety
+///
+/// To be called once, before anything else of this module.
+pub(crate) unsafe fn init() {
+    // SAFETY: By the requirements of this function.
+    unsafe { NICS.init() };
+}
+
+/// Adds a device. Process context.
+///
+/// Errors: as the header says of `metaroce_ofl_register()`.
+pub(super) fn register(
+    ndev: &NetDevice,
+    ops: Ops,
+    caps: Caps,
+    priv_: *mut c_void,
+) -> Result<Arc<Nic>> {
+    if caps.wire_version != bindings::METAROCE_OFL_WIRE_VERSION {
+        return Err(EPROTONOSUPPORT);
+    }
+    let nic = Nic::new(ndev, ops, caps, priv_)?;
+    let added = {
+        let mut nics = NICS.lock();
+        if nics.iter().any(|other| other.is_of(ndev)) {
+            Err(EEXIST)
+        } else {
+            nics.push(nic.clone(), GFP_KERNEL).map_err(Into::into)
+        }
+    };
+    added.inspect_err(|_| nic.end())?;
+    pr_info!(
+        "offload: {} registered for {}\n",
+        BStr::from_bytes(ops.name().to_bytes()),
+        nic.name()
+    );
+    Ok(nic)
+}
+
+/// Removes a device; its driver is called no more on return. Process context.
+pub(super) fn unregister(nic: &Nic) {
+    let gone = {
+        let mut nics = NICS.lock();
+        let at = nics.iter().position(|other| core::ptr::eq(&**other, nic));
+        let gone = at.and_then(|at| nics.remove(at).ok());
+        if nics.is_empty() {
+            // A static keeps its memory when the module goes.
+            *nics = KVec::new();
+        }
+        gone
+    };
+    if let Some(nic) = gone {
+        nic.end();
+        pr_info!("offload: {} unregistered\n", nic.name());
+    }
+}
+
+/// A device does not work any more. Any context but NMI.
+pub(super) fn fault(nic: ArcBorrow<'_, Nic>, why: &CStr) {
+    pr_warn!(
+        "offload: {}: {}\n",
+        nic.name(),
+        BStr::from_bytes(why.to_bytes())
+    );
+    Arc::from(nic).kill();
+}
+
+/// Returns the device of a network device. Process context.
+pub(super) fn find(ndev: &NetDevice) -> Option<Arc<Nic>> {
+    let nics = NICS.lock();
+    nics.iter().find(|nic| nic.is_of(ndev)).cloned()
+}
+
+/// A network device is being unregistered: its device works no more. Process context.
+pub(crate) fn netdev_gone(ndev: &NetDevice) {
+    if let Some(nic) = find(ndev) {
+        nic.kill();
+    }
+}
