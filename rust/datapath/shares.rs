@@ -97,7 +97,7 @@ impl ConnInner {
         Some(at)
     }
 
-    /// The rate for an acknowledgement to the peer, Mbit/s, over all planes; 0 if there is no need
+    /// The rate for an acknowledgement to the peer, kbit/s, over all planes; 0 if there is no need
     /// to limit it.
     pub(super) fn hint(&self, shares: &Shares) -> u32 {
         let (mut sum, mut limited) = (0u32, false);
@@ -105,7 +105,7 @@ impl ConnInner {
             let level = shares.level(at);
             limited |= level != 0;
             let part = match level {
-                0 => shares.capacity_of(info.speed),
+                0 => shares.capacity_of(info.speed).saturating_mul(1000),
                 level => level,
             };
             if part == 0 {

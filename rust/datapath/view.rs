@@ -41,7 +41,7 @@ struct ConnView {
     n_paths: u16,
     n_planes: u8,
     hint: u32,
-    /// What this side allots to the peer, Mbit/s.
+    /// What this side allots to the peer, kbit/s.
     allotted: u32,
     /// 1/256 packet.
     window: u32,
@@ -157,8 +157,8 @@ impl fmt::Display for ConnView {
         let s = &self.stats;
         write!(
             f,
-            "\"peer_id\":{},\"state\":\"{state}\",\"cc\":\"{}\",\"paths\":{},\"hint_mbps\":{},\
-             \"allotted_mbps\":{},\"window_milli\":{},\"in_flight\":{},\"acks_sent\":{},\"acks_received\":{},\
+            "\"peer_id\":{},\"state\":\"{state}\",\"cc\":\"{}\",\"paths\":{},\"hint_kbps\":{},\
+             \"allotted_kbps\":{},\"window_milli\":{},\"in_flight\":{},\"acks_sent\":{},\"acks_received\":{},\
              \"naks_sent\":{},\"reroutes_timeout\":{},\"reroutes_plane\":{},\"planes_left\":{},\
              \"returns\":{}",
             self.peer_id,

@@ -41,6 +41,11 @@ class Devices:
                 return i
         return None
 
+    def tell_inbound(self, h):
+        """Tells a metaroce device what its links take: a veth says 10 Gbit/s."""
+        (folder,) = Path("/sys/kernel/debug/metaroce").glob(f"{self.names[h]}*")
+        (folder / "inbound").write_text(str(self.fabric.links[h, 0].rate))
+
     def options(self, h):
         return ["-d", self.names[h], "-x", str(self._gid(self.names[h]))]
 
@@ -58,17 +63,12 @@ class Devices:
 
 
 class Perftest:
-    """A client on host `client` and a server on host `server`.
+    """A client on host `client` and a server on host `server`."""
 
-    Without `spin` they sleep until there are completions, and leave the CPU to those who
-    also need it: all hosts are on the same.
-    """
 
     def __init__(self, devices, program="ib_write_bw", size=65536, seconds=4, options=(),
-                 client=1, server=0, port=PORT, spin=False):
+                 client=1, server=0, port=PORT):
         fabric = devices.fabric
-        if not spin:
-            options = ("-e", *options)
         common = ["-F", "--report_gbits", "-s", str(size), "-D", str(seconds), "-p", str(port),
                   *options]
         self.size, self.seconds = size, seconds

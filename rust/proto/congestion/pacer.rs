@@ -64,13 +64,13 @@ impl Pace {
         }
     }
 
-    /// Bytes at `mbits` Mbit/s, sent in bursts of at least `burst` bytes or a quarter of `grain`;
+    /// Bytes at `kbits` kbit/s, sent in bursts of at least `burst` bytes or a quarter of `grain`;
     /// zero for no limit.
-    pub fn of_rate(mbits: u32, burst: u32, grain: Duration) -> Self {
-        if mbits == 0 {
+    pub fn of_rate(kbits: u32, burst: u32, grain: Duration) -> Self {
+        if kbits == 0 {
             return Pace::FREE;
         }
-        let interval = (8_000 << 8) / u64::from(mbits);
+        let interval = (8_000_000 << 8) / u64::from(kbits);
         let burst = u64::from(burst);
         Pace {
             interval,

@@ -505,7 +505,7 @@ fn a_pacer_keeps_the_rate() {
     let (sent, _) = paced(&pace, 1, Duration::from_millis(1600));
     assert!((99..=101).contains(&sent), "{sent}");
     // 800 Mbit/s are 100 bytes in a microsecond.
-    let pace = Pace::of_rate(800, 16_000, MS);
+    let pace = Pace::of_rate(800_000, 16_000, MS);
     let (sent, waits) = paced(&pace, 64_000, Duration::from_millis(100));
     assert!((10_000_000..10_100_000).contains(&sent), "{sent}");
     assert!(waits <= 700, "{waits}");
@@ -536,7 +536,7 @@ fn a_pacer_does_not_matter_at_short_round_trips() {
 
 #[test]
 fn a_pacer_saves_up_nothing() {
-    let pace = Pace::of_rate(8, 1_000, MS);
+    let pace = Pace::of_rate(8_000, 1_000, MS);
     let mut pacer = Pacer::default();
     pacer.charge(Instant(1), &pace, 1);
     // A thousand seconds later no more than the slack.

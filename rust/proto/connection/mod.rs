@@ -197,7 +197,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.crc && !self.path(path).is_some_and(|p| p.tx.is_local())
     }
 
-    /// The rate in Mbit/s that the peer's last ACK allots to this side, 0 if none.
+    /// The rate in kbit/s that the peer's last ACK allots to this side, 0 if none.
     pub fn rate_hint(&self) -> u32 {
         self.rate_hint
     }

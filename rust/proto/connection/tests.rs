@@ -829,7 +829,7 @@ fn rate_under_hint(hint: u32, ms: u64) -> u64 {
 #[test]
 fn a_hint_limits_the_rate_and_no_hint_does_not() {
     for hint in [50, 400, 5_000] {
-        let rate = rate_under_hint(hint, 100);
+        let rate = rate_under_hint(hint * 1000, 100);
         let hint = u64::from(hint);
         // The first window goes out before there is a hint.
         assert!(

@@ -2,16 +2,11 @@
 
 //! What one sender wants.
 
-use super::{Inbound, Want};
+use super::{Inbound, Want, ACTIVE};
 use crate::time::{Duration, Instant};
 
-/// Packets, within an epoch, that make a sender active. Who sends less needs no limit, and would
-/// only take from the others for as long as it takes to see that.
-const ACTIVE: u32 = 16;
 /// Packets over which a rate is measured at least, unless they take too long.
 const MEASURE: u32 = 32;
-/// Too long, in grains.
-const MEASURE_MOST: u64 = 10;
 /// Of 8: a sender that gets so much of the level would take more.
 const GREEDY: u64 = 7;
 
@@ -26,6 +21,8 @@ pub struct Meter {
     want: Want,
     /// The epoch in which that was told.
     epoch: u64,
+    /// Its length; zero if it is not known yet.
+    length: Duration,
 }
 
 impl Meter {
@@ -42,25 +39,34 @@ impl Meter {
         if self.want == Want::Nothing && self.packets >= ACTIVE {
             return true;
         }
-        (time >= grain && self.packets >= MEASURE) || time >= grain.saturating_mul(MEASURE_MOST)
+        if self.want == Want::Nothing {
+            // Whether that was all in an epoch. How long one is, a first look tells.
+            return time >= self.length.max(grain);
+        }
+        // Often enough not to be forgotten.
+        (time >= grain && self.packets >= MEASURE) || time.0 >= self.length.0 / 8 * 5
     }
 
     /// Tells the plane what the sender seems to want, going by what came since the last time.
     pub fn update(&mut self, now: Instant, plane: &mut Inbound) {
         let time = now.since(self.since);
         let measured = time > Duration::ZERO && self.packets > 1;
-        let forgotten = plane.epoch_at(now) > self.epoch.saturating_add(1);
+        plane.roll(now);
+        let known = self.length > Duration::ZERO;
+        self.length = plane.length();
+        let forgotten = plane.epoch > self.epoch.saturating_add(1);
         if self.want == Want::Nothing || forgotten {
-            let few = self.packets < ACTIVE;
             self.want = Want::Nothing;
-            if few {
-                self.packets = 0;
-                self.bytes = 0;
+            if self.packets < ACTIVE {
+                if known || time >= self.length {
+                    self.packets = 0;
+                    self.bytes = 0;
+                }
                 return;
             }
             // It may want anything; others make room at once.
             self.rate = 0;
-            self.epoch = plane.tell(now, Want::Nothing, 0, Want::All);
+            self.epoch = plane.tell(Want::Nothing, 0, Want::All);
             self.want = Want::All;
         } else if measured {
             // bytes × 8 / ns = Gbit/s.
@@ -70,14 +76,14 @@ impl Meter {
             } else {
                 (self.rate + rate) / 2
             };
-            let level = u64::from(plane.level()) * 1000;
+            let level = u64::from(plane.level());
             let want = if level == 0 || self.rate >= level / 8 * GREEDY {
                 Want::All
             } else {
                 // Its hint is the level all the same: it can grow, and is then seen to.
                 Want::Some(self.rate)
             };
-            self.epoch = plane.tell(now, self.want, self.epoch, want);
+            self.epoch = plane.tell(self.want, self.epoch, want);
             self.want = want;
         }
         self.packets = 0;

@@ -13,7 +13,7 @@
 //! the hints in the very next acknowledgements of all.
 //!
 //! A sender that falls silent is forgotten: contributions count for the epoch in which they are
-//! made and the next one only.
+//! made and the next one only. Epochs are as long as it takes to hear of everyone.
 
 mod meter;
 #[cfg(test)]
@@ -23,8 +23,15 @@ pub use meter::Meter;
 
 use crate::time::{Duration, Instant};
 
-/// Length of an epoch, in grains ([`crate::recovery::Timers::granularity`]).
+/// Least length of an epoch, in grains ([`crate::recovery::Timers::granularity`]).
 const EPOCH: u64 = 16;
+/// The most, likewise.
+const EPOCH_MOST: u64 = 1000;
+/// Packets, within an epoch, that make a sender active. Who sends less needs no limit, and would
+/// only take from the others for as long as it takes to see that.
+const ACTIVE: u32 = 16;
+/// Bits of a packet of the largest path MTU (4 KiB).
+const PACKET_BITS: u64 = (4096 + 128) * 8;
 
 /// What senders have told of themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +92,7 @@ pub struct Inbound {
     capacity: u32,
     grain: Duration,
     epoch: u64,
+    began: Instant,
     now: Sums,
     before: Sums,
 }
@@ -101,6 +109,7 @@ impl Inbound {
             capacity,
             grain,
             epoch: 0,
+            began: Instant(0),
             now: NONE,
             before: NONE,
         }
@@ -121,7 +130,7 @@ impl Inbound {
         self.now.senders + self.before.senders
     }
 
-    /// The share of a sender that takes what it can get, Mbit/s; 0 if there is no need to limit
+    /// The share of a sender that takes what it can get, kbit/s; 0 if there is no need to limit
     /// anyone: fewer than two are active, or the capacity is not known.
     ///
     /// A little is left over, so that a queue that has formed goes away again.
@@ -135,30 +144,42 @@ impl Inbound {
         let greedy = u64::from((self.now.greedy + self.before.greedy).max(1));
         let left = capacity.saturating_sub(demand) / greedy;
         let kbps = left.max(capacity / u64::from(senders));
-        u32::try_from(kbps / 1000).unwrap_or(u32::MAX).max(1)
+        u32::try_from(kbps).unwrap_or(u32::MAX).max(1)
     }
 
-    fn epoch_at(&self, now: Instant) -> u64 {
-        let length = self.grain.0.saturating_mul(EPOCH).max(1);
-        now.0 / length
+    /// Length of an epoch: a slow plane with many senders takes its time to bring enough packets
+    /// of each, and of one more, to know them as active; twice that, as they need not be in step.
+    fn length(&self) -> Duration {
+        let least = self.grain.saturating_mul(EPOCH);
+        let packets = 2 * u64::from(ACTIVE) * (u64::from(self.senders()) + 1);
+        let slow = packets
+            .saturating_mul(PACKET_BITS * 1000)
+            .checked_div(u64::from(self.capacity))
+            .unwrap_or(0);
+        least.max(Duration(slow).min(self.grain.saturating_mul(EPOCH_MOST)))
     }
 
     /// Begins another epoch if it is time: who did not tell anything in the one before is
     /// forgotten.
     fn roll(&mut self, now: Instant) {
-        let epoch = self.epoch_at(now);
-        match epoch.checked_sub(self.epoch) {
-            None | Some(0) => return,
-            Some(1) => self.before = self.now,
-            Some(_) => self.before = Sums::default(),
+        let length = self.length();
+        let passed = now.since(self.began);
+        if passed < length {
+            return;
+        }
+        if passed < length.saturating_mul(2) {
+            self.before = self.now;
+            self.epoch += 1;
+        } else {
+            self.before = Sums::default();
+            self.epoch += 2;
         }
         self.now = Sums::default();
-        self.epoch = epoch;
+        self.began = now;
     }
 
     /// Replaces what a sender told in `epoch`. Returns the present epoch.
-    fn tell(&mut self, now: Instant, old: Want, epoch: u64, new: Want) -> u64 {
-        self.roll(now);
+    fn tell(&mut self, old: Want, epoch: u64, new: Want) -> u64 {
         match self.epoch.checked_sub(epoch) {
             Some(0) => self.now.remove(old),
             Some(1) => self.before.remove(old),

@@ -11,7 +11,7 @@ const PACKET: u32 = 1500;
 struct Sender {
     want: u64,
     meter: Meter,
-    /// Bits that it may send, in 1/1000.
+    /// Bits that it may send, in 1/1000000.
     credit: u64,
     sent: u64,
 }
@@ -39,9 +39,9 @@ fn run(now: &mut Instant, plane: &mut Inbound, s: &mut [Sender], ms: u64) -> Vec
                 0 => u64::MAX,
                 level => u64::from(level),
             };
-            s.credit += s.want.min(hint) * 10;
-            while s.credit >= u64::from(PACKET) * 8 {
-                s.credit -= u64::from(PACKET) * 8;
+            s.credit += (s.want * 1000).min(hint) * 10;
+            while s.credit >= u64::from(PACKET) * 8_000 {
+                s.credit -= u64::from(PACKET) * 8_000;
                 s.sent += u64::from(PACKET) * 8;
                 if s.meter.on_packet(*now, PACKET, MS) {
                     s.meter.update(*now, plane);
@@ -103,6 +103,24 @@ fn shares_are_max_min() {
 }
 
 #[test]
+fn a_slow_plane_takes_its_time_to_know_its_senders() {
+    // In 16 ms it brings fewer than 16 packets of each.
+    for (capacity, n) in [(100, 12), (20, 8), (5, 2)] {
+        let mut plane = Inbound::new(capacity, MS);
+        let mut s = senders(&std::vec![1000; n]);
+        // They were there in turn, and have what they could get.
+        let mut now = Instant(1 << 40);
+        run(&mut now, &mut plane, &mut s[..1], 100);
+        run(&mut now, &mut plane, &mut s[..n / 2], 1000);
+        run(&mut now, &mut plane, &mut s, 4000);
+        assert_eq!(plane.senders() as usize, n);
+        let fair = u64::from(capacity) * 1000 * 63 / 64 / n as u64;
+        let level = u64::from(plane.level());
+        assert!(level.abs_diff(fair) <= fair / 50, "{level} for {fair}");
+    }
+}
+
+#[test]
 fn a_single_sender_is_not_limited() {
     let mut plane = Inbound::new(1000, MS);
     let mut s = senders(&[25_000]);
@@ -151,8 +169,8 @@ fn a_new_sender_changes_the_hint_with_its_first_packets() {
     late.update(now, &mut plane);
     assert!(late.is_active());
     let after = plane.level();
-    assert!((320..=335).contains(&before), "{before}");
-    assert!((240..=250).contains(&after), "{after}");
+    assert!((320_000..=335_000).contains(&before), "{before}");
+    assert!((240_000..=250_000).contains(&after), "{after}");
 }
 
 #[test]
@@ -176,9 +194,9 @@ fn sums_never_go_wrong() {
         }
         assert!(plane.senders() <= 20);
         let level = plane.level();
-        assert!(level <= 10_000);
+        assert!(level <= 10_000_000);
         if plane.senders() >= 2 {
-            assert!(level >= 10_000 / 21);
+            assert!(level >= 10_000_000 / 21);
         }
     }
     // All fall silent.

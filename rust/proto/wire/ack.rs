@@ -102,7 +102,7 @@ fn vector(r: &mut Reader<'_>, n: u8) -> Result<Bits256, WireError> {
 /// An ACK as received: the blocks stay in the packet and are decoded one at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct AckHeader<'a> {
-    /// The share of the receiver's inbound bandwidth that it allots to the sender, Mbit/s; 0 says
+    /// The share of the receiver's inbound bandwidth that it allots to the sender, kbit/s; 0 says
     /// nothing.
     pub rate_hint: u32,
     /// Whether all packets that it newly reports came without having been on a link.

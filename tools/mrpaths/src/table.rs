@@ -45,8 +45,8 @@ fn connection(out: &mut String, l: &Line) -> std::fmt::Result {
         l.text("cc"),
         milli(l.number("window_milli")),
         l.number("in_flight"),
-        mbps(l.number("hint_mbps")),
-        mbps(l.number("allotted_mbps")),
+        mbps(l.number("hint_kbps") / 1000),
+        mbps(l.number("allotted_kbps") / 1000),
         l.number("planes_left"),
         l.number("returns"),
     )

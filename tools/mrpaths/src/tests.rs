@@ -11,7 +11,7 @@ use crate::{json, table, Options};
 
 const LINES: &str = concat!(
     "{\"type\":\"connection\",\"id\":7,\"local\":\"10.0.0.1\",\"remote\":\"10.0.0.2\",",
-    "\"state\":\"established\",\"cc\":\"ecn\",\"hint_mbps\":0,\"window_milli\":16500,",
+    "\"state\":\"established\",\"cc\":\"ecn\",\"hint_kbps\":0,\"window_milli\":16500,",
     "\"in_flight\":3}\n",
     "{\"type\":\"plane\",\"id\":7,\"plane\":0,\"up\":true,\"paths\":8,\"bytes\":1000,",
     "\"rtt_min_ns\":51200}\n",
