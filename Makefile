@@ -145,7 +145,7 @@ demo: modules provider selftests-build ## two hosts in a VM: what MetaRoCE does
 	$(Q)tools/vm/run selftests/demo.sh
 
 bench-transport: modules provider ## loss, failures, congestion in a VM: a table; SCENARIO='…'
-	$(Q)VM_CLOCK=$${VM_CLOCK-1} VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run \
+	$(Q)VM_CLOCK=$${VM_CLOCK-0} VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run \
 		tools/bench/transport.py $(SCENARIO)
 
 debug-kernel: ## build the debug kernel (half an hour), for KERNEL=debug

@@ -53,12 +53,19 @@ class Link:
         delay = ["delay", f"{self.delay_us}us"]
         if self.jitter_us:
             delay.append(f"{self.jitter_us}us")
-        options = [*delay, "rate", f"{self.rate}mbit", "limit", str(self.limit)]
+        options = [*delay, "limit", str(self.limit)]
+        if not self.reorder:
+            options += ["rate", f"{self.rate}mbit"]
         if self.loss:
             options += ["loss", f"{self.loss}%"]
         if self.reorder:
-            options += ["reorder", f"{100 - self.reorder}%"]
+            # So many do not wait, neither for netem's rate: it is the senders' links that
+            # have one.
+            options += ["reorder", f"{self.reorder}%"]
         return options
+
+    def shaper(self, limit):
+        return ["tbf", "rate", f"{self.rate}mbit", "burst", "9000", "limit", limit]
 
 
 class Fabric:
@@ -119,10 +126,14 @@ class Fabric:
         if not link.mark:
             sh("tc", "qdisc", "add", "dev", port, "root", "handle", "1:", "netem",
                *link.options(), ns=SWITCH)
+            for ns in self.ns if link.reorder else ():
+                if ns != self.ns[h]:
+                    sh("tc", "qdisc", "replace", "dev", f"p{p}", "root", *link.shaper("1700k"),
+                       ns=ns)
             return
         # A shallow queue that marks from its threshold on, in front of the rate.
-        sh("tc", "qdisc", "add", "dev", port, "root", "handle", "1:", "tbf", "rate",
-           f"{link.rate}mbit", "burst", "9000", "limit", "4m", ns=SWITCH)
+        sh("tc", "qdisc", "add", "dev", port, "root", "handle", "1:", *link.shaper("4m"),
+           ns=SWITCH)
         sh("tc", "qdisc", "add", "dev", port, "parent", "1:1", "handle", "10:", "red",
            "limit", "2000000", "min", str(THRESHOLD), "max", str(THRESHOLD + 4500),
            "avpkt", "4200", "burst", str(THRESHOLD // 4200 + 1), "bandwidth",
