@@ -35,6 +35,7 @@ pub mod packet;
 pub mod path;
 pub mod psn;
 pub mod recovery;
+pub mod state;
 pub mod stream;
 pub mod time;
 pub mod wire;

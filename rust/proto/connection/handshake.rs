@@ -16,6 +16,7 @@ use super::{Connection, Event, NakStore, Paths, Slots};
 use crate::congestion::Window;
 use crate::packet::{PathId, Qpn};
 use crate::psn::Psn;
+use crate::state::Writer;
 use crate::time::{Duration, Instant};
 use crate::wire::{Features, Gid, InitHeader, PacketFlags, Plane, ResetHeader, ResetReason};
 
@@ -25,7 +26,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(2);
 const RETRY_MAX: Duration = Duration::from_millis(200);
 /// Packets that a connection starts with, on all of its paths together. A window for each would be
 /// several bandwidth-delay products where paths are many and round trips short.
-const FIRST_FLIGHT: u32 = 64;
+pub(super) const FIRST_FLIGHT: u32 = 64;
 /// Repetitions of an INIT that only announces a change of planes.
 const ANNOUNCE_TRIES: u32 = 8;
 
@@ -430,6 +431,30 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
 }
 
 impl Handshake {
+    /// Goes on where somebody else has left off, with the peer known.
+    pub(super) fn adopt(
+        &mut self,
+        peer_id: u32,
+        (intro, answer): (Intro, Intro),
+        (revision, peer_revision): (u8, u8),
+    ) {
+        self.state = State::Established;
+        self.peer_id = peer_id;
+        self.intro = intro;
+        self.answer = answer;
+        self.revision = revision;
+        self.peer_revision = peer_revision;
+        self.init_at = None;
+    }
+
+    pub(super) fn save(&self, w: &mut Writer<'_>) -> Option<()> {
+        w.put(&self.peer_id)?;
+        w.put(&self.intro)?;
+        w.put(&self.answer)?;
+        w.put(&self.revision)?;
+        w.put(&self.peer_revision)
+    }
+
     fn best_intro(&self) -> Intro {
         if self.intro == Intro::default() {
             self.answer

@@ -25,6 +25,7 @@ mod mask;
 mod naks;
 mod planes;
 mod scheduler;
+mod state;
 mod stats;
 #[cfg(test)]
 mod tests;

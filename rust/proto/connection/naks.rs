@@ -7,9 +7,11 @@
 //! direction, and when that is acknowledged, so is the held packet.
 
 use super::{Connection, NakStore, Paths, Slots};
+use crate::bits::Bits256;
 use crate::packet::{PathId, TxDesc};
-use crate::path::{Done, Tx};
+use crate::path::{index, Done, Tx};
 use crate::psn::Psn;
+use crate::state::{Reader, StateError, Writer};
 use crate::time::Instant;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +62,55 @@ impl<N: NakStore> Naks<N> {
             sent: 0,
             promised: 0,
         }
+    }
+}
+
+impl<N: NakStore> Naks<N> {
+    /// The packets of a path that wait for NAKs, by PSN modulo [`crate::path::SPAN`].
+    pub(super) fn held_on(&self, path: PathId) -> Bits256 {
+        let mut bits = Bits256::EMPTY;
+        for r in self.records.iter().filter(|r| r.stage != Stage::Free) {
+            if let Some((_, psn)) = r.held.filter(|(on, _)| *on == path) {
+                bits.set(index(psn));
+            }
+        }
+        bits
+    }
+
+    pub(super) fn save(&self, w: &mut Writer<'_>) -> Option<()> {
+        w.number(self.pending + self.sent)?;
+        for r in self.records.iter() {
+            let sent = match r.stage {
+                Stage::Free => continue,
+                Stage::Pending => None,
+                Stage::Sent(path, psn) => Some((path, psn)),
+            };
+            w.put(&sent)?;
+            w.put(&r.desc)?;
+            w.put(&r.held)?;
+        }
+        Some(())
+    }
+
+    pub(super) fn load(&mut self, r: &mut Reader<'_>) -> Result<(), StateError> {
+        let n = usize::try_from(r.number()?).map_err(|_| StateError::Mismatch)?;
+        let records = self.records.get_mut(..n).ok_or(StateError::Mismatch)?;
+        for record in records {
+            let sent = r.get()?;
+            let (desc, held) = (r.get()?, r.get()?);
+            let stage = match sent {
+                None => {
+                    self.pending += 1;
+                    Stage::Pending
+                }
+                Some((path, psn)) => {
+                    self.sent += 1;
+                    Stage::Sent(path, psn)
+                }
+            };
+            *record = NakRecord { stage, desc, held };
+        }
+        Ok(())
     }
 }
 

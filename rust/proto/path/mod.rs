@@ -14,6 +14,7 @@ mod tests;
 mod tx;
 
 pub use route::Route;
+pub(crate) use rx::index;
 pub use rx::{Arrival, Done, Received, Rx, RxHalf};
 pub use stats::{RxStats, TxStats};
 pub use tx::{AckOutcome, Expired, Tx, TxHalf, TxSlot};

@@ -6,6 +6,7 @@ use super::{RxStats, ACK_EVERY, SPAN};
 use crate::bits::Bits256;
 use crate::packet::PathId;
 use crate::psn::Psn;
+use crate::state::{fields, Reader, StateError, Writer};
 use crate::time::{Instant, Stamp};
 use crate::wire::AckBlock;
 
@@ -65,6 +66,12 @@ struct Newest {
     route_epoch: u8,
     arrival: Instant,
 }
+
+fields!(Newest {
+    stamp,
+    route_epoch,
+    arrival,
+});
 
 /// The receiving half of a path.
 ///
@@ -138,6 +145,30 @@ impl RxHalf {
         self.cum = first;
         self.end = first;
         self.stats = stats;
+    }
+
+    /// Writes what the peer relies on. Of packets that are neither acknowledged nor in `held` nobody
+    /// knows what becomes: they come again.
+    pub(crate) fn save(&self, w: &mut Writer<'_>, held: Bits256) -> Option<()> {
+        w.put(&self.cum)?;
+        w.put(&self.end)?;
+        w.put(&self.seen.and(self.acked.or(held)))?;
+        w.put(&self.acked)?;
+        w.put(&self.ce_count)?;
+        w.put(&self.newest)
+    }
+
+    /// Goes on from a state.
+    pub(crate) fn load(&mut self, r: &mut Reader<'_>) -> Result<(), StateError> {
+        self.restart(r.get()?);
+        self.end = r.get()?;
+        self.seen = r.get()?;
+        self.acked = r.get()?;
+        self.ce_count = r.get()?;
+        self.newest = r.get()?;
+        self.owes = true;
+        self.ack_due = self.newest.is_some();
+        Ok(())
     }
 
     /// Counters.
@@ -326,7 +357,7 @@ impl RxHalf {
 }
 
 /// Place of a PSN in the ring.
-fn index(psn: Psn) -> u8 {
+pub(crate) fn index(psn: Psn) -> u8 {
     let [.., low] = psn.0.to_be_bytes();
     low
 }

@@ -5,6 +5,8 @@
 use super::WcStatus;
 use crate::packet::Opcode;
 use crate::psn::{Msn, Rsn};
+use crate::state::{fields, numbered, Field};
+use crate::wire::cursor;
 
 /// What a work request of the send queue does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,3 +151,63 @@ pub struct SendMsg {
 }
 
 const _: () = assert!(core::mem::size_of::<SendMsg>() <= 80);
+
+numbered!(SendOp {
+    Send = 0,
+    SendImm = 1,
+    SendInv = 2,
+    Write = 3,
+    WriteImm = 4,
+    Read = 5,
+    CmpSwap = 6,
+    FetchAdd = 7,
+    AtomicWrite = 8,
+    Flush = 9,
+    Local = 10,
+});
+
+impl Field for State {
+    fn put(&self, w: &mut cursor::Writer<'_>) -> Option<()> {
+        w.u8(match self {
+            State::Posted => 0,
+            State::Sent => 1,
+            State::Done => 2,
+            State::Broken(_) => 3,
+        })?;
+        match self {
+            State::Broken(status) => status.put(w),
+            _ => Some(()),
+        }
+    }
+
+    fn get(r: &mut cursor::Reader<'_>) -> Option<Self> {
+        Some(match r.u8().ok()? {
+            0 => State::Posted,
+            1 => State::Sent,
+            2 => State::Done,
+            3 => State::Broken(WcStatus::get(r)?),
+            _ => return None,
+        })
+    }
+}
+
+fields!(SendMsg {
+    va,
+    compare_add,
+    swap,
+    cookie,
+    len,
+    rkey,
+    imm_or_inv,
+    rsn,
+    msn,
+    pos_of_msn,
+    packets,
+    counted,
+    epoch,
+    op,
+    state,
+    fence,
+    after_all,
+    solicited,
+});

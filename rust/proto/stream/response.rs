@@ -4,6 +4,7 @@
 
 use crate::packet::DataFields;
 use crate::psn::Msn;
+use crate::state::fields;
 
 /// A range of registered memory, named by the peer and not checked yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,3 +53,16 @@ impl Response {
 }
 
 const _: () = assert!(core::mem::size_of::<Response>() <= 48);
+
+fields!(Response {
+    original,
+    va,
+    rkey,
+    len,
+    msn,
+    packets,
+    acked,
+    epoch,
+    atomic,
+    dropped,
+});

@@ -5,6 +5,7 @@
 use super::Refusal;
 use crate::packet::{DataFields, Opcode, StreamFlags};
 use crate::psn::Rsn;
+use crate::state::fields;
 
 /// One entry of a receive stream's message ring: what is known of one message number.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +32,22 @@ pub struct MsgSlot {
 }
 
 const _: () = assert!(core::mem::size_of::<MsgSlot>() <= 64);
+
+fields!(MsgSlot {
+    va,
+    compare_add,
+    swap,
+    rkey,
+    rsn,
+    imm,
+    extent,
+    packets,
+    placed,
+    epoch,
+    opcode,
+    solicited,
+    refused,
+});
 
 impl MsgSlot {
     /// A slot in which nothing has arrived, and which takes packets from `epoch` on.

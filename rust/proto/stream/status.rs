@@ -3,6 +3,7 @@
 //! Completion statuses.
 
 use crate::packet::NakCode;
+use crate::state::numbered;
 
 /// How a work request ended. The numbers are those of `enum ib_wc_status` (`rdma/ib_verbs.h`),
 /// their meaning that of IBTA 1.4, 10.10.3 and 11.6.2.
@@ -63,3 +64,22 @@ impl WcStatus {
         }
     }
 }
+
+numbered!(WcStatus {
+    Success = 0,
+    LocalLength = 1,
+    LocalQpOperation = 2,
+    LocalProtection = 4,
+    Flushed = 5,
+    MwBind = 6,
+    BadResponse = 7,
+    LocalAccess = 8,
+    RemoteInvalidRequest = 9,
+    RemoteAccess = 10,
+    RemoteOperation = 11,
+    RetryExceeded = 12,
+    RnrRetryExceeded = 13,
+    RemoteAborted = 16,
+    Fatal = 19,
+    General = 21,
+});

@@ -6,10 +6,10 @@ use super::WireError;
 
 /// Reads from the front of a slice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let (head, tail) = self
             .0
             .split_first_chunk::<N>()
@@ -18,7 +18,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    pub(super) fn bytes(&mut self, n: usize) -> Result<&'a [u8], WireError> {
+    pub(crate) fn bytes(&mut self, n: usize) -> Result<&'a [u8], WireError> {
         let (head, tail) = self
             .0
             .split_at_checked(n)
@@ -27,30 +27,30 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, WireError> {
+    pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
         self.array::<1>().map(|[b]| b)
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, WireError> {
+    pub(crate) fn u16(&mut self) -> Result<u16, WireError> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, WireError> {
+    pub(crate) fn u32(&mut self) -> Result<u32, WireError> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, WireError> {
+    pub(crate) fn u64(&mut self) -> Result<u64, WireError> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// One byte and a 24-bit number, packed in a word.
-    pub(super) fn u8_u24(&mut self) -> Result<(u8, u32), WireError> {
+    pub(crate) fn u8_u24(&mut self) -> Result<(u8, u32), WireError> {
         let [a, b, c, d] = self.array()?;
         Ok((a, u32::from_be_bytes([0, b, c, d])))
     }
 
     /// Succeeds if everything was consumed.
-    pub(super) fn done(self) -> Result<(), WireError> {
+    pub(crate) fn done(self) -> Result<(), WireError> {
         match self.0 {
             [] => Ok(()),
             _ => Err(WireError::BadHeaderLength),
@@ -60,47 +60,47 @@ impl<'a> Reader<'a> {
 
 /// Writes from the front of a slice; every operation fails once the slice is full.
 #[derive(Debug)]
-pub(super) struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     buf: &'a mut [u8],
     at: usize,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(buf: &'a mut [u8]) -> Self {
+    pub(crate) fn new(buf: &'a mut [u8]) -> Self {
         Writer { buf, at: 0 }
     }
 
-    pub(super) fn bytes(&mut self, v: &[u8]) -> Option<()> {
+    pub(crate) fn bytes(&mut self, v: &[u8]) -> Option<()> {
         let end = self.at.checked_add(v.len())?;
         self.buf.get_mut(self.at..end)?.copy_from_slice(v);
         self.at = end;
         Some(())
     }
 
-    pub(super) fn u8(&mut self, v: u8) -> Option<()> {
+    pub(crate) fn u8(&mut self, v: u8) -> Option<()> {
         self.bytes(&[v])
     }
 
-    pub(super) fn u16(&mut self, v: u16) -> Option<()> {
+    pub(crate) fn u16(&mut self, v: u16) -> Option<()> {
         self.bytes(&v.to_be_bytes())
     }
 
-    pub(super) fn u32(&mut self, v: u32) -> Option<()> {
+    pub(crate) fn u32(&mut self, v: u32) -> Option<()> {
         self.bytes(&v.to_be_bytes())
     }
 
-    pub(super) fn u64(&mut self, v: u64) -> Option<()> {
+    pub(crate) fn u64(&mut self, v: u64) -> Option<()> {
         self.bytes(&v.to_be_bytes())
     }
 
     /// One byte and a 24-bit number; higher bits of `n` are cut off.
-    pub(super) fn u8_u24(&mut self, b: u8, n: u32) -> Option<()> {
+    pub(crate) fn u8_u24(&mut self, b: u8, n: u32) -> Option<()> {
         let [_, x, y, z] = n.to_be_bytes();
         self.bytes(&[b, x, y, z])
     }
 
     /// Bytes written so far.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.at
     }
 }

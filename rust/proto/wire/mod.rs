@@ -9,7 +9,7 @@
 mod ack;
 mod base;
 pub mod crc;
-mod cursor;
+pub(crate) mod cursor;
 mod data;
 mod datagram;
 mod error;

@@ -6,7 +6,10 @@ mod sim;
 
 use proto::congestion::{Controller, FixedWindow};
 use proto::connection::Config;
-use proto::stream::{Refusal, SendOp, WcStatus};
+use proto::state::{Reader, Writer, MAX_LEN};
+use proto::stream::{
+    MsgSlot, RecvStream, Refusal, Response, SendMsg, SendOp, SendStream, WcStatus, MSG_WINDOW,
+};
 use proto::time::{Duration, Instant};
 use sim::host::{Attributes, Host, Message, Plan};
 use sim::net::Plane;
@@ -400,6 +403,88 @@ fn a_plane_goes_down_and_comes_back_under_load() {
             p.dead = false;
         }
         run(&mut sim, &mut nodes, 600);
+        assert_success(&nodes);
+    });
+}
+
+/// Somebody else goes on with all that a host does, from nothing but its saved state.
+fn relocate(e: &mut Endpoint<Host>, now: Instant, s: &Setup) {
+    let mut buf = vec![0; MAX_LEN];
+    let mut w = Writer::new(&mut buf).expect("room");
+    e.conn.save(&mut w).expect("a connection with a peer");
+    for q in &e.app.qps {
+        q.tx.save(&mut w).expect("room");
+        q.rx.save(&mut w).expect("room");
+    }
+    let len = w.len();
+    let mut r = Reader::new(&buf[..len]).expect("a state");
+    let mut cfg = Config::new(e.conn.local_id(), 1, *e.conn.local_planes());
+    cfg.controller = Controller::Fixed(FixedWindow::new(s.window));
+    e.conn = connection(cfg, s.naks);
+    e.conn.load(now, &mut r).expect("its own state");
+    for q in &mut e.app.qps {
+        let (tx, rx) = (*q.tx.config(), *q.rx.config());
+        let window = MSG_WINDOW as usize;
+        let responses = 2 * rx.max_dest_rd_atomic as usize;
+        q.tx = SendStream::new(vec![SendMsg::default(); window], tx);
+        q.tx.load(now, tx, &mut r).expect("its own state");
+        q.rx = RecvStream::new(
+            vec![MsgSlot::default(); window],
+            vec![Response::default(); responses.next_power_of_two()],
+            rx,
+        );
+        q.rx.load(rx, &mut r).expect("its own state");
+    }
+    r.done().expect("all read");
+    // Nothing less is a state, whatever is missing.
+    for cut in [0, 3, 4, len / 2, len - 1] {
+        let read = Reader::new(&buf[..cut]).and_then(|mut r| {
+            let mut other = connection(cfg, s.naks);
+            other.load(now, &mut r)?;
+            for q in &e.app.qps {
+                let cfg = *q.tx.config();
+                let mut tx = SendStream::new(vec![SendMsg::default(); MSG_WINDOW as usize], cfg);
+                tx.load(now, cfg, &mut r)?;
+            }
+            r.done()
+        });
+        assert!(read.is_err());
+    }
+}
+
+/// A host moves again and again in the middle of everything: what it sends and receives is
+/// complete, in order and once.
+#[test]
+fn whoever_goes_on_from_a_state_loses_nothing() {
+    seeds(0x6d6f_7665, 8, |seed| {
+        let s = Setup {
+            receive_gap: 20_000,
+            ..Setup::default()
+        };
+        let mut nodes = pair(seed, &s);
+        let plane = Plane {
+            loss: 200,
+            duplicate: 100,
+            reorder: 100,
+            ..Plane::default()
+        };
+        let mut sim = Sim::new(seed, vec![plane; 2]);
+        let mut rng = Rng::new(seed ^ 0x77);
+        let mut moves = 0;
+        let mut limit = sim.now;
+        for _ in 0..300 {
+            limit = limit.after(Duration::from_micros(50 + rng.below(300)));
+            if sim.run(&mut nodes, limit, |_, nodes| finished(nodes)) {
+                break;
+            }
+            let which = rng.below(2) as usize;
+            if nodes[which].conn.established() {
+                relocate(&mut nodes[which], sim.now, &s);
+                moves += 1;
+            }
+        }
+        run(&mut sim, &mut nodes, 60);
+        assert!(moves > 5, "{moves}");
         assert_success(&nodes);
     });
 }

@@ -5,6 +5,7 @@
 mod ack;
 mod reroute;
 mod send;
+mod state;
 mod timer;
 
 use core::ops::DerefMut;

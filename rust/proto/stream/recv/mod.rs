@@ -5,6 +5,7 @@
 mod deliver;
 mod request;
 mod respond;
+mod state;
 mod verdict;
 
 use core::num::NonZeroU32;

@@ -4,6 +4,7 @@
 
 use crate::packet::{NakCode, Opcode};
 use crate::psn::Rsn;
+use crate::state::numbered;
 use crate::stream::{MemoryRange, WcStatus};
 
 /// What becomes of a request packet.
@@ -54,6 +55,16 @@ pub enum Refusal {
     /// The buffers of the receive are not accessible.
     ReceiveProtection,
 }
+
+numbered!(Refusal {
+    ReceiverNotReady = 0,
+    NotReady = 1,
+    InvalidRequest = 2,
+    RemoteAccess = 3,
+    RemoteOperation = 4,
+    ReceiveTooShort = 5,
+    ReceiveProtection = 6,
+});
 
 impl Refusal {
     /// What the requester is told.

@@ -5,6 +5,7 @@
 mod lossy;
 mod queue;
 mod receive;
+mod state;
 mod timeout;
 mod transmit;
 
