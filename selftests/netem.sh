@@ -4,50 +4,9 @@
 # not change a byte.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib/lib.sh"
+. "$here/lib/switched.sh"
 require tc ethtool
 modprobe -q sch_netem || skip_all "no netem"
-
-# The planes go through a switch, a third namespace, where netem is: what gets
-# there has been cut to single packets, so that netem takes these and not bursts
-# of a dozen. The ports of plane 0 are a0 and b0: what netem does on a0, it does
-# on the way to A.
-NS_SWITCH=mrs$$
-
-switched_hosts_up() {
-	defer "ip netns del $NS_SWITCH"
-	ip netns add "$NS_SWITCH" || fail "cannot make a namespace"
-	SWITCH=$NS_SWITCH hosts_up 2
-	neighbours_known 2
-}
-
-# netem PLANES OPTION...: both directions of each plane
-netem() {
-	local planes=$1 i
-
-	shift
-	for ((i = 0; i < planes; i++)); do
-		netem_to a "$i" "$@"
-		netem_to b "$i" "$@"
-	done
-}
-
-# netem_to a|b PLANE OPTION...: on the way to that host
-netem_to() {
-	tc -n "$NS_SWITCH" qdisc replace dev "$1$2" root netem limit 10000 "${@:3}" ||
-		fail "tc netem ${*:3}"
-}
-
-# What netem has dropped on the way to a host: dropped a|b
-dropped() {
-	local i sum=0 n
-
-	for i in 0 1; do
-		n=$(tc -n "$NS_SWITCH" -s qdisc show dev "$1$i" |
-			sed -n 's/.*dropped \([0-9]*\).*/\1/p' | head -n 1)
-		sum=$((sum + n))
-	done
-	echo $sum
-}
 
 # under NETEM-OPTIONS [SOAK-OPTIONS]
 under() {
@@ -178,8 +137,7 @@ test_one_plane_loses_everything() {
 	need_metaroce
 	switched_hosts_up
 	check_traffic
-	netem_to a 1 loss 100%
-	netem_to b 1 loss 100%
+	netem_plane 1 loss 100%
 	"$MRVERBS" soak -p 120 -q 4 -d 16 -n 50 -m 60000 "$DEV_A" "$DEV_B" ||
 		fail "the traffic failed"
 }
@@ -188,8 +146,7 @@ test_unequal_planes() {
 	need_metaroce
 	switched_hosts_up
 	netem 2 delay 100us
-	netem_to a 1 delay 5ms loss 1%
-	netem_to b 1 delay 5ms loss 1%
+	netem_plane 1 delay 5ms loss 1%
 	"$MRVERBS" soak -p 120 -q 4 -d 16 -n 80 -m 60000 "$DEV_A" "$DEV_B" ||
 		fail "the traffic failed"
 }

@@ -136,16 +136,6 @@ test_plane_added_between_two_connections() {
 	balanced 10 carried 2 "-q 4 -d 16 -n 300 -s 65536 -o write"
 }
 
-# more_packets DEVICE PLANE: waits for the plane to carry data (again)
-more_packets() {
-	local before
-
-	before=$(counter "$1" "plane$2_tx_packets")
-	# shellcheck disable=SC2317
-	carries() { [ "$(counter "$1" "plane$2_tx_packets")" -gt $(($3 + 100)) ]; }
-	wait_for "data of $1 on plane $2" carries "$1" "$2" "$before"
-}
-
 test_plane_added_to_a_connection() {
 	hosts_up 1
 	soak_bg -q 4 -m 100000

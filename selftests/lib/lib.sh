@@ -327,6 +327,16 @@ counter() {
 		found { print; exit } $0 == name { found = 1 } END { if (!found) print 0 }'
 }
 
+# more_packets DEVICE PLANE: waits for the plane to carry data (again)
+more_packets() {
+	local before
+
+	before=$(counter "$1" "plane$2_tx_packets")
+	# shellcheck disable=SC2317
+	carries() { [ "$(counter "$1" "plane$2_tx_packets")" -gt $(($3 + 100)) ]; }
+	wait_for "data of $1 on plane $2" carries "$1" "$2" "$before"
+}
+
 # Chooses the law of congestion control of both devices: law LAW
 law() {
 	local file

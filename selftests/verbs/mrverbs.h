@@ -209,6 +209,7 @@ struct soak {
 	unsigned int ops;	/* bits of SOAK_* */
 	uint64_t seed;
 	int seconds_without_progress;
+	int timeout;		/* local ACK timeout, exponent of 4.096 us */
 	bool one_way;
 	bool late_receives;	/* post receives after the send: RNR */
 };

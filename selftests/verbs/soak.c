@@ -231,7 +231,8 @@ static void wait_for_event(struct run *run)
 static void flow_new(struct run *run, struct env *env, struct flow *flow, bool reversed)
 {
 	const struct soak *soak = run->soak;
-	const struct opts *opts = OPTS(.depth = soak->depth, .min_rnr_timer = 4);
+	const struct opts *opts = OPTS(.depth = soak->depth, .min_rnr_timer = 4,
+				       .timeout = soak->timeout ? soak->timeout : 14);
 	struct end *ends[2] = { &flow->pair.a, &flow->pair.b };
 	struct ibv_qp_init_attr init;
 	int side;
@@ -343,7 +344,7 @@ static unsigned int parse_ops(char *list)
 
 /*
  * soak [-q QPS] [-d DEPTH] [-n MESSAGES] [-m MAX_SIZE | -s SIZE] [-o OPS]
- *      [-r SEED] [-p SECONDS] [-1] [-l]
+ *      [-r SEED] [-p SECONDS] [-t TIMEOUT] [-1] [-l]
  * Ends early, successfully, on SIGTERM or SIGINT.
  */
 int cmd_soak(int argc, char **argv)
@@ -355,7 +356,7 @@ int cmd_soak(int argc, char **argv)
 	struct env env;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "q:d:n:m:s:o:r:p:1l")) != -1) {
+	while ((opt = getopt(argc, argv, "q:d:n:m:s:o:r:p:t:1l")) != -1) {
 		switch (opt) {
 		case 'q':
 			soak.qps = atoi(optarg);
@@ -380,6 +381,9 @@ int cmd_soak(int argc, char **argv)
 			break;
 		case 'p':
 			soak.seconds_without_progress = atoi(optarg);
+			break;
+		case 't':
+			soak.timeout = atoi(optarg);
 			break;
 		case '1':
 			soak.one_way = true;
