@@ -33,6 +33,7 @@ impl Bits256 {
     }
 
     /// The `len` bits from `start` on, around the ring; `len` above 256 counts as 256.
+    #[inline]
     pub fn range(start: u8, len: u32) -> Self {
         let mut out = [0u64; 4];
         for (w, base) in out.iter_mut().zip([0u32, 64, 128, 192]) {
@@ -46,6 +47,7 @@ impl Bits256 {
     }
 
     /// Whether bit `i` is set.
+    #[inline]
     pub fn get(&self, i: u8) -> bool {
         self.0
             .get(usize::from(i >> 6))
@@ -53,6 +55,7 @@ impl Bits256 {
     }
 
     /// Sets bit `i`.
+    #[inline]
     pub fn set(&mut self, i: u8) {
         if let Some(w) = self.0.get_mut(usize::from(i >> 6)) {
             *w |= 1 << (i & 63);
@@ -60,6 +63,7 @@ impl Bits256 {
     }
 
     /// Clears bit `i`.
+    #[inline]
     pub fn clear(&mut self, i: u8) {
         if let Some(w) = self.0.get_mut(usize::from(i >> 6)) {
             *w &= !(1 << (i & 63));
@@ -67,30 +71,37 @@ impl Bits256 {
     }
 
     /// Whether no bit is set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0 == [0; 4]
+        // Without a call of memcmp().
+        self.0.iter().fold(0, |all, w| all | w) == 0
     }
 
     /// How many bits are set.
+    #[inline]
     pub fn count(&self) -> u32 {
         self.0.iter().map(|w| w.count_ones()).sum()
     }
 
     /// Bits in both sets.
+    #[inline]
     pub fn and(self, o: Self) -> Self {
         self.zip(o, |a, b| a & b)
     }
 
     /// Bits in either set.
+    #[inline]
     pub fn or(self, o: Self) -> Self {
         self.zip(o, |a, b| a | b)
     }
 
     /// Bits in this set and not in `o`.
+    #[inline]
     pub fn without(self, o: Self) -> Self {
         self.zip(o, |a, b| a & !b)
     }
 
+    #[inline]
     fn zip(self, o: Self, f: impl Fn(u64, u64) -> u64) -> Self {
         let mut out = self;
         for (a, b) in out.0.iter_mut().zip(o.0) {
@@ -100,6 +111,7 @@ impl Bits256 {
     }
 
     /// Moves bit `i` to `i + n` modulo 256.
+    #[inline]
     pub fn rotate_left(self, n: u8) -> Self {
         let mut w = self.0;
         w.rotate_right(usize::from(n >> 6));
@@ -113,11 +125,13 @@ impl Bits256 {
     }
 
     /// Moves bit `i` to `i - n` modulo 256.
+    #[inline]
     pub fn rotate_right(self, n: u8) -> Self {
         self.rotate_left(0u8.wrapping_sub(n))
     }
 
     /// The lowest set bit.
+    #[inline]
     pub fn lowest(&self) -> Option<u8> {
         let mut base = 0u8;
         for w in self.0 {
@@ -131,6 +145,7 @@ impl Bits256 {
     }
 
     /// The first set bit at or after `start`, around the ring.
+    #[inline]
     pub fn first_from(&self, start: u8) -> Option<u8> {
         self.rotate_right(start)
             .lowest()
@@ -138,6 +153,7 @@ impl Bits256 {
     }
 
     /// Takes the first set bit at or after `start`, around the ring.
+    #[inline]
     pub fn take_from(&mut self, start: u8) -> Option<u8> {
         let i = self.first_from(start)?;
         self.clear(i);

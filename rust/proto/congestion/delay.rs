@@ -90,10 +90,12 @@ impl Default for DelayTarget {
 }
 
 impl CongestionControl for DelayTarget {
+    #[inline]
     fn window(&self) -> u32 {
         self.window.whole()
     }
 
+    #[inline]
     fn fine_window(&self) -> Window {
         self.window
     }

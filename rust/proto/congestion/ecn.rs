@@ -174,14 +174,17 @@ impl Default for EcnAimd {
 }
 
 impl CongestionControl for EcnAimd {
+    #[inline]
     fn window(&self) -> u32 {
         self.window.whole()
     }
 
+    #[inline]
     fn fine_window(&self) -> Window {
         self.window
     }
 
+    #[inline]
     fn marked_share(&self) -> u32 {
         if self.slow_start {
             0

@@ -30,6 +30,7 @@ impl Default for FixedWindow {
 }
 
 impl CongestionControl for FixedWindow {
+    #[inline]
     fn window(&self) -> u32 {
         self.packets
     }

@@ -181,14 +181,17 @@ impl Default for Controller {
 }
 
 impl CongestionControl for Controller {
+    #[inline]
     fn window(&self) -> u32 {
         self.law().window()
     }
 
+    #[inline]
     fn fine_window(&self) -> Window {
         self.law().fine_window()
     }
 
+    #[inline]
     fn marked_share(&self) -> u32 {
         self.law().marked_share()
     }

@@ -77,7 +77,7 @@ impl<T: DerefMut<Target = [NakRecord]>> NakStore for T {}
 /// * The path sets hold ids below `n_paths` only: `acked` the paths with acknowledged packets to
 ///   pop, `lost` those with lost packets to pick, `active` those with packets outstanding,
 ///   `ack_due` and `unreported` those with something to acknowledge, `probe` those that are to
-///   send a probe.
+///   send a probe, `open` all that have room for new data, and possibly others.
 #[derive(Debug)]
 pub struct Connection<S, P, N> {
     cfg: Config,
@@ -94,6 +94,9 @@ pub struct Connection<S, P, N> {
     ack_due: PathSet,
     unreported: PathSet,
     probe: PathSet,
+    /// Those that may have room for new data. [`Connection::reserve`] removes a path that has
+    /// none, [`Connection::path_mut`] enters it again.
+    open: PathSet,
     ack_turn: PathId,
     scheduler: Scheduler,
     /// Last time that the peer acknowledged anything new, or that the connection got busy.
@@ -146,6 +149,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             ack_due: PathSet::default(),
             unreported: PathSet::default(),
             probe: PathSet::default(),
+            open: PathSet::default(),
             ack_turn: PathId(0),
             scheduler: Scheduler::default(),
             alive: Instant::default(),
@@ -209,6 +213,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         for p in self.paths.iter_mut() {
             p.tx.set_controller(cc);
         }
+        (0..self.n_paths).for_each(|i| self.open.insert(PathId(i)));
     }
 
     /// The law of congestion control that paths start with.
@@ -228,10 +233,14 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             .get(usize::from(path.0))
     }
 
+    /// Any change may give it room.
     fn path_mut(&mut self, path: PathId) -> Option<&mut Path<S>> {
-        self.paths
+        let p = self
+            .paths
             .get_mut(..usize::from(self.n_paths))?
-            .get_mut(usize::from(path.0))
+            .get_mut(usize::from(path.0))?;
+        self.open.insert(path);
+        Some(p)
     }
 
     /// Where packets of a path go just now.

@@ -121,8 +121,9 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         let noise = self.grain().0.saturating_mul(NOISE);
         let mut choice: Option<(Candidate, PathId, u32)> = None;
         let mut paced = None;
-        for k in 0..n {
-            let path = PathId((self.scheduler.turn + k).checked_rem(n)?);
+        let mut rest = self.open;
+        while let Some(path) = rest.first_from(PathId(self.scheduler.turn)) {
+            rest.assign(path, false);
             if !self.is_usable(path) {
                 continue;
             }
@@ -130,7 +131,10 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
                 continue;
             };
             let mut room = match p.tx.room_paced(now) {
-                Ok(0) => continue,
+                Ok(0) => {
+                    self.open.assign(path, false);
+                    continue;
+                }
                 Ok(room) => room,
                 Err(at) => {
                     paced = earlier(paced, Some(at));

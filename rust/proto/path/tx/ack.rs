@@ -107,6 +107,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.picked = self.picked.without(newly);
         self.held = self.held.without(newly);
         self.acked = self.acked.or(newly);
+        self.count_in_flight();
         self.una = match self.outstanding.first_from(index(self.una)) {
             Some(i) => self.psn_at(i),
             None => self.next,
@@ -147,7 +148,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         let reordering = self.reordering.window();
         let allowance = self.allowance(block.route_epoch).max(reordering);
         let start = index(self.una);
-        let mut rest = self.outstanding.without(self.lost).without(self.held);
+        let mut rest = self.in_flight_bits();
         while let Some(i) = rest.take_from(start) {
             let Some(slot) = self.slot_mut(i) else {
                 break;
@@ -161,6 +162,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
                 break;
             }
         }
+        self.count_in_flight();
         if out.lost > 0 {
             let event = LossEvent {
                 now,

@@ -108,6 +108,7 @@ const WORTH: u32 = 8;
 ///   only, at index PSN modulo [`SPAN`], that of `una` included unless `una == next`;
 /// * `picked` is in `lost`, `lost` and `held` are in `outstanding` and disjoint;
 /// * `acked` and `outstanding` are disjoint;
+/// * `flying` is the number of bits of `outstanding` that are neither in `lost` nor in `held`;
 /// * no two transmissions have the same stamp, later ones have later stamps.
 #[derive(Debug)]
 pub struct TxHalf<S> {
@@ -115,6 +116,8 @@ pub struct TxHalf<S> {
     una: Psn,
     next: Psn,
     outstanding: Bits256,
+    /// In flight: counted once for each change, as the scheduler looks at all paths each time.
+    flying: u32,
     /// To be sent again.
     lost: Bits256,
     /// Lost, and handed to the caller to be rebuilt.
@@ -162,6 +165,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             una: Psn(0),
             next: Psn(0),
             outstanding: Bits256::EMPTY,
+            flying: 0,
             lost: Bits256::EMPTY,
             picked: Bits256::EMPTY,
             held: Bits256::EMPTY,
@@ -193,6 +197,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         self.una = first;
         self.next = first;
         self.outstanding = Bits256::EMPTY;
+        self.flying = 0;
         self.lost = Bits256::EMPTY;
         self.picked = Bits256::EMPTY;
         self.held = Bits256::EMPTY;
@@ -268,10 +273,17 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
 
     /// Packets sent and neither acknowledged, nor held by the receiver, nor known to be lost.
     pub fn in_flight(&self) -> u32 {
-        self.outstanding
-            .without(self.lost)
-            .without(self.held)
-            .count()
+        debug_assert_eq!(self.flying, self.in_flight_bits().count());
+        self.flying
+    }
+
+    fn in_flight_bits(&self) -> Bits256 {
+        self.outstanding.without(self.lost).without(self.held)
+    }
+
+    /// To be called after a change of `outstanding`, `lost` or `held`.
+    fn count_in_flight(&mut self) {
+        self.flying = self.in_flight_bits().count();
     }
 
     /// Whether nothing awaits acknowledgement.
@@ -349,6 +361,9 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
 
     /// Slots from `next` on that are not waiting to be popped; callers drain, so all are, mostly.
     fn free_slots(&self) -> u32 {
+        if self.acked.is_empty() {
+            return SPAN;
+        }
         match self.acked.first_from(index(self.next)) {
             None => SPAN,
             // The slot that `next` would use is the first in question.

@@ -41,7 +41,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
     pub fn write_off(&mut self) {
         let epoch = self.route.epoch;
         let una = index(self.una);
-        let mut rest = self.outstanding.without(self.lost).without(self.held);
+        let mut rest = self.in_flight_bits();
         while let Some(i) = rest.take_from(una) {
             let Some(slot) = self.slot_mut(i) else {
                 break;
@@ -51,6 +51,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
                 self.lost.set(i);
             }
         }
+        self.count_in_flight();
     }
 
     /// Puts a route on trial: a probe becomes due on it, under the epoch that it will have. If that

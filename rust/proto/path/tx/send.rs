@@ -61,6 +61,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             };
         }
         self.outstanding.set(i);
+        self.flying += 1;
         self.next = psn.add(1);
         self.pacer.charge(now, &self.pace(), 1);
         self.since_ack_req += 1;
@@ -117,6 +118,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         let cause = slot.cause;
         self.lost.clear(i);
         self.picked.clear(i);
+        self.count_in_flight();
         let counter = match cause {
             LossCause::Gap => &mut self.stats.retransmits_gap,
             LossCause::Probe => &mut self.stats.retransmits_probe,

@@ -80,7 +80,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         let tick = self.tick as u32;
         let una = index(self.una);
         self.picked = Bits256::EMPTY;
-        let mut rest = self.outstanding.without(self.lost).without(self.held);
+        let mut rest = self.in_flight_bits();
         self.held = Bits256::EMPTY;
         let mut lost = 0;
         while let Some(i) = rest.take_from(una) {
@@ -95,6 +95,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             self.lost.set(i);
             lost += 1;
         }
+        self.count_in_flight();
         if lost > 0 {
             let event = LossEvent {
                 now,
