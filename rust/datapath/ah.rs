@@ -33,8 +33,20 @@ pub(crate) struct Destination {
     pub(super) flow_label: u32,
     pub(super) hop_limit: u8,
     pub(super) traffic_class: u8,
-    /// Service level, 0 to 15.
-    pub(super) sl: u8,
+    /// Priority, 0 to 7.
+    pub(super) priority: u8,
+}
+
+/// Returns the priority that a service level of RoCE stands for. There are eight; what is above comes
+/// from a completion (see libmetaroce's `service_level()`) and says nothing of priorities.
+fn priority(sl: u8) -> u8 {
+    const PRIORITIES: u8 = 8;
+
+    if sl < PRIORITIES {
+        sl
+    } else {
+        0
+    }
 }
 
 impl From<&AddressVector> for Destination {
@@ -46,7 +58,7 @@ impl From<&AddressVector> for Destination {
             flow_label: address.flow_label,
             hop_limit: address.hop_limit,
             traffic_class: address.traffic_class,
-            sl: address.sl,
+            priority: priority(address.sl),
         }
     }
 }
@@ -63,7 +75,11 @@ impl Destination {
         put(&mut b, 16, &self.dst.0);
         put(&mut b, 32, &self.ifindex.to_ne_bytes());
         put(&mut b, 36, &self.flow_label.to_ne_bytes());
-        put(&mut b, 40, &[self.hop_limit, self.traffic_class, self.sl]);
+        put(
+            &mut b,
+            40,
+            &[self.hop_limit, self.traffic_class, self.priority],
+        );
         b
     }
 
@@ -76,7 +92,7 @@ impl Destination {
             flow_label: u32_at(b, 36)?,
             hop_limit: u8_at(b, 40)?,
             traffic_class: u8_at(b, 41)?,
-            sl: u8_at(b, 42)?,
+            priority: u8_at(b, 42)?,
         })
     }
 

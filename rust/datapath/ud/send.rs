@@ -311,7 +311,7 @@ impl Ud {
             pending.closed = false;
         }
         let burst = pending.burst.as_mut().ok_or(PushError::NoRoom)?;
-        burst.set_priority(message.to.sl.into());
+        burst.set_priority(message.to.priority.into());
         let written = self.write(message, burst);
         if written.is_err() {
             burst.segment_abort();

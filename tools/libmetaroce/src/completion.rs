@@ -8,6 +8,10 @@ use crate::errno::Errno;
 use crate::mapping::Mapping;
 use ring::{Consumer, Geometry, Slot};
 
+/// `RDMA_NETWORK_IPV4` and `RDMA_NETWORK_IPV6` of the kernel's `enum rdma_network_type`.
+const NETWORK_IPV4: u32 = 2;
+const NETWORK_IPV6: u32 = 3;
+
 /// User space's side of a completion queue.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
@@ -113,6 +117,7 @@ pub(crate) fn work_completion(cqe: &Cqe) -> c::ibv_wc {
         qp_num: cqe.qp_num,
         src_qp: cqe.src_qp,
         wc_flags: wc_flags(cqe.wc_flags),
+        sl: service_level(cqe),
         ..Default::default()
     }
 }
@@ -127,4 +132,21 @@ pub(crate) fn wc_flags(flags: u32) -> u32 {
     map.iter()
         .filter(|(kernel, _)| flags & kernel != 0)
         .fold(0, |all, (_, verbs)| all | verbs)
+}
+
+/// Returns what stands for the service level of a received datagram, which RoCE has none of: the
+/// type of the packet, as mlx5 reports it (its PRM, "CQE"), because UCX before 1.19 takes the
+/// length of the addresses from there. Bit 3 is for RoCE over UDP; bits 0 to 2 are 1 for IPv6, 2
+/// for IPv4. In an address handle it asks for no priority.
+pub(crate) fn service_level(cqe: &Cqe) -> u8 {
+    const OVER_UDP: u8 = 1 << 3;
+
+    if cqe.wc_flags & c::METAROCE_WC_WITH_NETWORK_HDR_TYPE == 0 {
+        return 0;
+    }
+    match cqe.network_hdr_type {
+        NETWORK_IPV4 => OVER_UDP | 2,
+        NETWORK_IPV6 => OVER_UDP | 1,
+        _ => 0,
+    }
 }

@@ -7,7 +7,7 @@
 
 use crate::abi::Cqe;
 use crate::bindings as c;
-use crate::completion::wc_flags;
+use crate::completion::{service_level, wc_flags};
 use crate::cq::{create, Cq, Wanted};
 use crate::errno::Errno;
 use crate::object::Object;
@@ -106,15 +106,15 @@ fn set_ops(ex: &mut c::ibv_cq_ex, wanted: u64) {
     if wants(c::IBV_WC_EX_WITH_SRC_QP) {
         ex.read_src_qp = Some(read_src_qp);
     }
-    // RoCE has no local identifiers; a service level there is none of either.
+    // RoCE has no local identifiers.
     if wants(c::IBV_WC_EX_WITH_SLID) {
         ex.read_slid = Some(read_slid);
     }
     if wants(c::IBV_WC_EX_WITH_SL) {
-        ex.read_sl = Some(read_byte);
+        ex.read_sl = Some(read_sl);
     }
     if wants(c::IBV_WC_EX_WITH_DLID_PATH_BITS) {
-        ex.read_dlid_path_bits = Some(read_byte);
+        ex.read_dlid_path_bits = Some(read_dlid_path_bits);
     }
     if wants(c::IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) {
         ex.read_completion_ts = Some(read_completion_ts);
@@ -254,8 +254,10 @@ readers! {
     read_src_qp: u32 = |cqe| cqe.src_qp;
     /// `ibv_wc_read_slid()`.
     read_slid: u32 = |_| 0;
-    /// `ibv_wc_read_sl()`, `ibv_wc_read_dlid_path_bits()`.
-    read_byte: u8 = |_| 0;
+    /// `ibv_wc_read_sl()`.
+    read_sl: u8 = |cqe| service_level(cqe);
+    /// `ibv_wc_read_dlid_path_bits()`.
+    read_dlid_path_bits: u8 = |_| 0;
     /// `ibv_wc_read_completion_ts()`: nanoseconds of `CLOCK_MONOTONIC`.
     read_completion_ts: u64 = |cqe| cqe.timestamp;
     /// `ibv_wc_read_completion_wallclock_ns()`.

@@ -310,8 +310,21 @@ fn completions_are_translated() {
     assert_eq!((wc.byte_len, wc.qp_num, wc.src_qp), (3, 5, 7));
     assert_eq!(wc.vendor_err, 8);
     assert_eq!(wc.wc_flags, c::IBV_WC_WITH_INV);
+    assert_eq!(wc.sl, 0);
     // SAFETY: An integer.
     assert_eq!(unsafe { wc.__bindgen_anon_1.invalidated_rkey }, 0x0a0b_0c0d);
+}
+
+#[test]
+fn datagrams_tell_their_family_as_service_level() {
+    for (network_hdr_type, sl) in [(2, 0xa), (3, 0x9), (7, 0)] {
+        let cqe = Cqe {
+            wc_flags: c::METAROCE_WC_GRH | c::METAROCE_WC_WITH_NETWORK_HDR_TYPE,
+            network_hdr_type,
+            ..Default::default()
+        };
+        assert_eq!(work_completion(&cqe).sl, sl);
+    }
 }
 
 #[test]
