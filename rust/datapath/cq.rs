@@ -3,10 +3,16 @@
 //! Completion queues: a ring that the data path fills, and that user space polls, or a user in the
 //! kernel by [`Cq::pop`].
 
-use super::bytes::{
-    put,
-    u32_at,
-    u64_at, //
+use super::{
+    bytes::{
+        put,
+        u32_at,
+        u64_at, //
+    },
+    notice::{
+        Notice,
+        Notices, //
+    }, //
 };
 use crate::{
     rdma::{
@@ -98,55 +104,16 @@ impl Completion {
     }
 }
 
-/// Which completion raises an event.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Armed {
-    No,
-    Solicited,
-    Next,
-}
-
 /// The completion could not be stored, now or ever after: the queue has overrun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overrun;
-
-/// How many events are held back so that one may do for several completions.
-#[derive(Clone, Copy, Default)]
-struct Moderation {
-    /// Completions that an event waits for at most.
-    count: u32,
-    /// How long it waits at most after the first, in nanoseconds.
-    period: u64,
-    /// Completions that an event would have been raised for.
-    held: u32,
-}
-
-impl Moderation {
-    /// Takes note of a completion that is to raise an event; returns whether it is raised now.
-    fn raise(&mut self) -> bool {
-        if self.count <= 1 || self.period == 0 {
-            return true;
-        }
-        self.held += 1;
-        self.held >= self.count
-    }
-}
-
-/// What a new completion leads to.
-enum Stored {
-    Quiet,
-    Event,
-    /// The event is held back until a time.
-    Later(u64),
-}
 
 struct CqInner {
     ring: SharedMem,
     producer: Producer,
     /// For a user in the kernel.
     consumer: Option<Consumer>,
-    armed: Armed,
-    moderation: Moderation,
+    notices: Notices,
     /// Once completions were lost, the queue is of no more use (IBTA 10.10.2.3).
     overrun: bool,
 }
@@ -186,8 +153,7 @@ impl Cq {
                     ring,
                     producer: Producer::new(geometry),
                     consumer: is_kernel.then(|| Consumer::new(geometry)),
-                    armed: Armed::No,
-                    moderation: Moderation::default(),
+                    notices: Notices::default(),
                     overrun: false,
                 }),
             }),
@@ -208,27 +174,32 @@ impl Cq {
     /// wait for the queue pair, whose lock the caller may hold; those of ib_core hand over to
     /// others.
     pub(crate) fn push(&self, completion: &Completion, solicited: bool) -> Result<(), Overrun> {
+        let now = super::now().0;
         let stored = {
             let mut inner = self.inner.lock();
             if inner.overrun {
                 return Err(Overrun);
             }
-            inner.push(completion, solicited)
+            inner.push(completion, solicited, now)
         };
         match stored {
-            Ok(Stored::Quiet) => Ok(()),
-            Ok(Stored::Event) => {
-                self.events.completed();
-                Ok(())
-            }
-            Ok(Stored::Later(at)) => {
-                self.timer.arm_by(at);
+            Ok(notice) => {
+                self.tell(notice, now);
                 Ok(())
             }
             Err(_) => {
                 self.events.failed();
                 Err(Overrun)
             }
+        }
+    }
+
+    /// Raises an event, or lets the timer do it.
+    fn tell(&self, notice: Notice, now: u64) {
+        match notice {
+            Notice::Quiet => (),
+            Notice::Event => self.events.completed(),
+            Notice::Later(wait) => self.timer.arm_by(now.saturating_add(wait)),
         }
     }
 
@@ -284,16 +255,7 @@ impl Cq {
     /// Holds events back until there are `count` completions, but no longer than `period`
     /// nanoseconds; with at most one, or no time, none is.
     pub(crate) fn moderate(&self, count: u32, period: u64) {
-        let wake = {
-            let mut inner = self.inner.lock();
-            let held = inner.moderation.held > 0;
-            inner.moderation = Moderation {
-                count,
-                period,
-                held: 0,
-            };
-            held && inner.disarm()
-        };
+        let wake = self.inner.lock().notices.moderate(count, period);
         // What was held back by the old rule is not held back by the new one.
         if wake {
             self.events.completed();
@@ -301,20 +263,26 @@ impl Cq {
     }
 
     /// Asks for an event at the next completion, or the next solicited one. Returns whether
-    /// completions are there already that no event will tell of.
+    /// completions are there already that no event will tell of: a user in the kernel is told so,
+    /// and a process by an event.
     pub(crate) fn arm(&self, solicited_only: bool) -> bool {
-        let mut inner = self.inner.lock();
-        // The wider request stays in force.
-        if inner.armed != Armed::Next {
-            inner.armed = if solicited_only {
-                Armed::Solicited
-            } else {
-                Armed::Next
+        let (unpolled, notice) = {
+            let mut inner = self.inner.lock();
+            let inner = &mut *inner;
+            // A process that has damaged the index is told as soon as there is another completion.
+            let unpolled = match inner.producer.refresh(&inner.ring) {
+                Ok(_) => inner.producer.in_use(),
+                Err(_) => 0,
             };
-        }
-        let inner = &mut *inner;
-        let entries = inner.producer.geometry().entries();
-        !matches!(inner.producer.refresh(&inner.ring), Ok(free) if free == entries)
+            let told = if inner.consumer.is_some() {
+                0
+            } else {
+                unpolled
+            };
+            (unpolled, inner.notices.arm(solicited_only, told))
+        };
+        self.tell(notice, super::now().0);
+        unpolled > 0
     }
 
     /// Adds the completion of a work request that was flushed. Context as for [`Self::push`].
@@ -335,15 +303,19 @@ impl Cq {
         {
             let mut inner = self.inner.lock();
             inner.overrun = true;
-            inner.armed = Armed::No;
+            inner.notices.disarm();
         }
         self.timer.stop();
     }
 }
 
 impl CqInner {
-    fn push(&mut self, completion: &Completion, solicited: bool) -> Result<Stored, ring::Error> {
-        let now = super::now().0;
+    fn push(
+        &mut self,
+        completion: &Completion,
+        solicited: bool,
+        now: u64,
+    ) -> Result<Notice, ring::Error> {
         if let Err(e) = self.store(completion, now) {
             // Full, or an index that user space cannot have reached: either way it has lost track
             // of its completions.
@@ -351,19 +323,7 @@ impl CqInner {
             return Err(e);
         }
         // IBTA 11.4.2.2: an unsuccessful completion counts as solicited.
-        let wanted = match self.armed {
-            Armed::No => false,
-            Armed::Solicited => solicited || completion.status != 0,
-            Armed::Next => true,
-        };
-        Ok(if !wanted {
-            Stored::Quiet
-        } else if self.moderation.raise() {
-            self.disarm();
-            Stored::Event
-        } else {
-            Stored::Later(now.saturating_add(self.moderation.period))
-        })
+        Ok(self.notices.pushed(solicited || completion.status != 0))
     }
 
     fn store(&mut self, completion: &Completion, now: u64) -> Result<(), ring::Error> {
@@ -373,21 +333,12 @@ impl CqInner {
         self.producer.commit();
         self.producer.publish(&self.ring)
     }
-
-    /// Takes back what the user asked for, as it is given an event; returns whether it had.
-    fn disarm(&mut self) -> bool {
-        self.moderation.held = 0;
-        core::mem::replace(&mut self.armed, Armed::No) != Armed::No
-    }
 }
 
 impl TimerCallback for Cq {
     /// Runs in softirq context.
     fn expired(this: ArcBorrow<'_, Self>) {
-        let wake = {
-            let mut inner = this.inner.lock();
-            inner.moderation.held > 0 && inner.disarm()
-        };
+        let wake = this.inner.lock().notices.overdue();
         if wake {
             this.events.completed();
         }

@@ -37,6 +37,7 @@ mod local;
 mod memory;
 pub(crate) mod mr;
 pub(crate) mod mw;
+mod notice;
 pub(crate) mod plane;
 pub(crate) mod post;
 pub(crate) mod qp;

@@ -76,6 +76,53 @@ static void solicited(struct env *env, const struct test *test)
 	pair_free(&pair);
 }
 
+/*
+ * Who asks for an event only after having found the queue empty, and does not look
+ * again, misses nothing that came in between. (UCX does so. What an event has told
+ * of raises no other.)
+ */
+static void late_request(struct env *env, const struct test *test)
+{
+	struct pair pair;
+
+	(void)test;
+	if (!is_metaroce())
+		SKIP("about metaroce only");
+	pair_new(&pair, env, OPTS());
+	ping(&pair, 1, 0);
+	OK(ibv_req_notify_cq(pair.b.rcq.cq, 1));
+	CHECK(!cq_event_pending(&pair.b.rcq, 20), "event of a completion that was not solicited");
+	OK(ibv_req_notify_cq(pair.b.rcq.cq, 0));
+	CHECK(cq_event_pending(&pair.b.rcq, WAIT_MS), "no event of what is there");
+	cq_event_take(&pair.b.rcq);
+	OK(ibv_req_notify_cq(pair.b.rcq.cq, 0));
+	CHECK(!cq_event_pending(&pair.b.rcq, 20), "a second event of one completion");
+	poll_one(&pair.b.rcq, 1);
+	ping(&pair, 2, 0);
+	CHECK(cq_event_pending(&pair.b.rcq, WAIT_MS), "no event");
+	cq_event_take(&pair.b.rcq);
+	poll_one(&pair.b.rcq, 2);
+
+	ping(&pair, 3, IBV_SEND_SOLICITED);
+	ping(&pair, 4, 0);
+	poll_one(&pair.b.rcq, 3);
+	OK(ibv_req_notify_cq(pair.b.rcq.cq, 1));
+	CHECK(!cq_event_pending(&pair.b.rcq, 20), "event of a solicited completion that is gone");
+	poll_one(&pair.b.rcq, 4);
+	ping(&pair, 5, IBV_SEND_SOLICITED);
+	CHECK(cq_event_pending(&pair.b.rcq, WAIT_MS), "no event of a solicited completion");
+	cq_event_take(&pair.b.rcq);
+	poll_one(&pair.b.rcq, 5);
+	ping(&pair, 6, IBV_SEND_SOLICITED);
+	ping(&pair, 7, 0);
+	OK(ibv_req_notify_cq(pair.b.rcq.cq, 1));
+	CHECK(cq_event_pending(&pair.b.rcq, WAIT_MS), "no event of a solicited one before");
+	cq_event_take(&pair.b.rcq);
+	poll_one(&pair.b.rcq, 6);
+	poll_one(&pair.b.rcq, 7);
+	pair_free(&pair);
+}
+
 /* A write with immediate may be solicited as well. */
 static void solicited_imm(struct env *env, const struct test *test)
 {
@@ -316,6 +363,7 @@ static void wrap_around(struct env *env, const struct test *test)
 void tests_cq(void)
 {
 	TEST("cq", notify, "notification");
+	TEST("cq", late_request, "notification, asked for late");
 	TEST("cq", solicited, "solicited notification, send");
 	TEST("cq", solicited_imm, "solicited notification, write_imm");
 	TEST("cq", solicited_error, "solicited notification, error");
