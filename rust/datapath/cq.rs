@@ -9,6 +9,7 @@ use super::{
         u32_at,
         u64_at, //
     },
+    limits::MAX_CQE_MOVED,
     notice::{
         Notice,
         Notices, //
@@ -224,7 +225,8 @@ impl Cq {
     /// context; user space polls nothing meanwhile.
     ///
     /// Errors: `EINVAL` if there are more than the ring has room for, or the queue is of no more
-    /// use, or not user space's; nothing is changed.
+    /// use, or not user space's; `EBUSY` if there are more than [`MAX_CQE_MOVED`]. Nothing is
+    /// changed then.
     pub(crate) fn resize(&self, entries: u32, ring: SharedMem) -> Result {
         // CAST: a small constant.
         let geometry = Geometry::new(entries, CQE_SIZE as u32).ok_or(EINVAL)?;
@@ -239,6 +241,9 @@ impl Cq {
         inner.producer.refresh(&inner.ring).map_err(|_| EINVAL)?;
         let (old, oldest) = (inner.producer.geometry(), inner.producer.oldest());
         let n = inner.producer.in_use();
+        if n > MAX_CQE_MOVED {
+            return Err(EBUSY);
+        }
         let mut producer = Producer::resume_filled(geometry, n).ok_or(EINVAL)?;
         for i in 0..n {
             let mut bytes = [0; CQE_SIZE];

@@ -50,6 +50,38 @@ static void resize(struct env *env, const struct test *test)
 	pair_free(&pair);
 }
 
+/* More wait than are moved at a time: nothing changes until some are polled. */
+static void resize_full(struct env *env, const struct test *test)
+{
+	enum { MOVED = 65536 };
+	long long stop = now_ms() + WAIT_MS;
+	struct pair pair;
+	int i;
+
+	(void)test;
+	if (!is_metaroce())
+		SKIP("about metaroce only");
+	pair_new(&pair, env, OPTS(.depth = 1024, .cqe = 2 * MOVED));
+	end_error(&pair.b);
+	for (i = 0; i <= MOVED; i++)
+		while (post_recv(&pair.b, i, NULL, 0, 0)) {
+			CHECK(now_ms() < stop, "only %d receives were flushed", i);
+			sleep_ms(1);
+		}
+	/* The last may be on its way: polling one and asking again would not tell. */
+	while (!ibv_resize_cq(pair.b.rcq.cq, 2 * MOVED)) {
+		CHECK(now_ms() < stop, "no EBUSY");
+		sleep_ms(1);
+	}
+	CHECK_EQ(errno, EBUSY, "errno");
+	cq_expect(&pair.b.rcq, 0, IBV_WC_WR_FLUSH_ERR);
+	OK(ibv_resize_cq(pair.b.rcq.cq, MOVED));
+	for (i = 1; i <= MOVED; i++)
+		cq_expect(&pair.b.rcq, i, IBV_WC_WR_FLUSH_ERR);
+	cq_expect_empty(&pair.b.rcq, "after all were polled");
+	pair_free(&pair);
+}
+
 /* While completions come in. */
 static void resize_busy(struct env *env, const struct test *test)
 {
@@ -153,6 +185,7 @@ static void moderation(struct env *env, const struct test *test)
 void tests_cq_change(void)
 {
 	TEST("cq", resize, "resize");
+	TEST("cq", resize_full, "resize with more than are moved");
 	TEST("cq", resize_busy, "resize while completions come");
 	TEST("cq", moderation, "moderation");
 }
