@@ -410,7 +410,8 @@ client_server() {
 	}
 }
 
-server_listens() { [ -n "$(ip netns exec "$NS_A" ss -Hltn "sport = :18515")" ]; }
+# Does a program in A listen on this TCP port? (perftest's by default)
+server_listens() { [ -n "$(in_a ss -Hltn "sport = :${1:-18515}")" ]; }
 
 # verbs_group GROUP [OPTION...]: the body of verbs_*.sh
 verbs_group() {
