@@ -356,7 +356,12 @@ impl Endpoint {
     /// Removes the plane of a network device. Returns how many planes are left. Process context.
     pub(crate) fn remove_plane(&self, ifindex: u32) -> usize {
         self.set_plane_up(ifindex, false);
-        self.planes.remove(ifindex)
+        let left = self.planes.remove(ifindex);
+        if !self.planes.groups.is_empty() {
+            // This may be called with the RTNL held.
+            let _ = self.queue.enqueue(self.planes.clone());
+        }
+        left
     }
 
     /// Takes note that a plane's link went up or down. Process context.

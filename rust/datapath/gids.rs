@@ -64,6 +64,11 @@ impl Gids {
         self.list.lock().iter().any(|e| e.gid.0 == gid.0)
     }
 
+    /// Returns whether a GID is of this network interface: it may be one above the primary plane's.
+    pub(super) fn has_interface(&self, ifindex: u32) -> bool {
+        self.list.lock().iter().any(|e| e.ifindex == ifindex)
+    }
+
     /// Makes the queue pair of this key the one for general services; false if there is one.
     pub(super) fn set_gsi(&self, key: u32) -> bool {
         self.gsi.cmpxchg(0, key, Full).is_ok()

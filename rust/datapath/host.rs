@@ -237,6 +237,20 @@ impl Host {
             .filter(|qp| qp.qpn() == qpn.0 && qp.endpoint.planes.gids.contains(gid))
     }
 
+    /// Calls `f` with each queue pair that is in a multicast group on the network device `ifindex`.
+    /// Bottom halves are disabled.
+    pub(super) fn for_each_member(&self, group: &Gid, ifindex: u32, f: impl Fn(Arc<Ud>)) {
+        for planes in self.planes.lock().iter() {
+            if planes.id_of(ifindex).is_some() || planes.gids.has_interface(ifindex) {
+                planes.groups.for_each(group, |key| {
+                    if let Some(qp) = self.uds.lookup(key) {
+                        f(qp);
+                    }
+                });
+            }
+        }
+    }
+
     /// Packets dropped because of a wrong UDP checksum. Process context.
     pub(super) fn checksum_errors(&self) -> u64 {
         self.sockets

@@ -17,6 +17,11 @@ pub(crate) const UD_QPN_RANGE: Range<u32> = 0x80_0000..0x100_0000;
 /// Most address handles of a device; their numbers are smaller too.
 pub(crate) const MAX_AH: u32 = 1 << 17;
 
+/// Most multicast groups of a device, queue pairs in one, and memberships in all.
+pub(crate) const MAX_GROUPS: u32 = 512;
+pub(crate) const MAX_GROUP_MEMBERS: u32 = 256;
+pub(crate) const MAX_MEMBERS: u32 = 4096;
+
 /// Most bytes of a datagram's message: the largest path MTU.
 pub(crate) const MAX_DATAGRAM: u32 = 4096;
 

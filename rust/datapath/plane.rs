@@ -2,7 +2,10 @@
 
 //! Planes: the network devices that an endpoint sends and receives on.
 
-use super::gids::Gids;
+use super::{
+    gids::Gids,
+    ud::Groups, //
+};
 use crate::{
     net::{
         addr,
@@ -18,6 +21,7 @@ use crate::{
     },
 };
 use kernel::{
+    impl_has_work, new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -26,7 +30,11 @@ use kernel::{
             Relaxed, //
         },
         Arc, //
-    }, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
+    },
 };
 use proto::wire::{
     self,
@@ -67,6 +75,24 @@ pub(super) struct Planes {
     /// The addresses of the primary plane.
     #[pin]
     pub(super) gids: Gids,
+    /// The multicast groups that the primary plane has joined.
+    #[pin]
+    pub(super) groups: Groups,
+    /// Has the groups follow the primary plane.
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Planes { self.work }
+}
+
+impl WorkItem for Planes {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.groups.follow(&this);
+    }
 }
 
 impl Planes {
@@ -78,6 +104,8 @@ impl Planes {
                 list <- new_spinlock_bh!(list),
                 generation: Atomic::new(0),
                 gids <- Gids::new(),
+                groups <- Groups::new(),
+                work <- new_work!("Planes::work"),
             }),
             GFP_KERNEL,
         )
@@ -172,6 +200,12 @@ impl Planes {
             .or_else(|| list.first())
             .filter(|p| p.up)
             .map(|p| p.ndev.clone())
+    }
+
+    /// Returns the network device of the primary plane. Whoever gets it in process context lets go of
+    /// it soon: it keeps the network device from going away.
+    pub(super) fn primary(&self) -> Option<NetDeviceRef> {
+        self.any_device()
     }
 
     /// Returns the network device of some plane. Context as for [`Self::device`].

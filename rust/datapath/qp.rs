@@ -201,7 +201,7 @@ impl Qp {
         // The first work request finds the kernel asleep.
         let _ = sq.sleep();
         let rq = match (init.srq, init.rq) {
-            (Some(srq), _) => Some(RecvQueue::Shared(Bound::new(srq)?)),
+            (Some(srq), _) => Some(RecvQueue::Shared(Bound::new(srq, MSG_WINDOW)?)),
             (None, Some((ring, geometry))) => Some(RecvQueue::Own(WorkQueue::new(ring, geometry)?)),
             (None, None) => None,
         };
@@ -472,22 +472,15 @@ impl Qp {
         let Some(rq) = &mut inner.rq else {
             return false;
         };
-        for _ in 0..=rq.entries() {
-            let Some(index) = rq.next_to_flush() else {
-                // IBTA 1.4, 11.6.3.1: of those that it had taken, the last is completed.
-                if rq.is_shared() && !core::mem::replace(&mut inner.told_last, true) {
-                    self.events.report(QpEvent::LastWqeReached);
-                }
-                return false;
-            };
-            let wr_id = rq
-                .entry(index)
-                .and_then(RecvWr::parse)
-                .map_or(0, |wr| wr.wr_id);
-            rq.retire();
+        let more = rq.flush(|entry| {
+            let wr_id = entry.and_then(RecvWr::parse).map_or(0, |wr| wr.wr_id);
             self.recv_cq.push_flushed(wr_id, self.qpn());
+        });
+        // IBTA 1.4, 11.6.3.1: of those that it had taken, the last is completed.
+        if !more && rq.is_shared() && !core::mem::replace(&mut inner.told_last, true) {
+            self.events.report(QpEvent::LastWqeReached);
         }
-        true
+        more
     }
 
     /// Has what a user in the kernel has posted looked at soon. Any context.

@@ -9,7 +9,6 @@ use super::{
     },
     work_queue::WorkQueue,
 };
-use proto::stream::MSG_WINDOW;
 
 /// A queue pair's receives, by free-running index in the order in which they are consumed.
 pub(crate) enum RecvQueue {
@@ -40,7 +39,7 @@ impl RecvQueue {
     pub(super) fn entries(&self) -> u32 {
         match self {
             Self::Own(queue) => queue.entries(),
-            Self::Shared(_) => MSG_WINDOW,
+            Self::Shared(bound) => bound.window(),
         }
     }
 
@@ -58,6 +57,17 @@ impl RecvQueue {
             Self::Own(queue) => queue.entry(index),
             Self::Shared(bound) => bound.entry(index),
         }
+    }
+
+    /// Returns the index of the oldest receive, fetching it if need be; [`None`] if there is none.
+    ///
+    /// Errors as for [`Self::fetch_up_to`].
+    pub(super) fn oldest(&mut self) -> Result<Option<u32>, Broken> {
+        let index = self.oldest_index();
+        if self.entry(index).is_none() {
+            self.fetch_up_to(index)?;
+        }
+        Ok(self.entry(index).map(|_| index))
     }
 
     /// Returns the index of the oldest receive that is not retired, or will be the oldest.
@@ -89,7 +99,7 @@ impl RecvQueue {
 
     /// Fetches the next receive that is to be flushed, and returns its index: what is posted to
     /// the queue pair, or was taken from the shared queue.
-    pub(super) fn next_to_flush(&mut self) -> Option<u32> {
+    fn next_to_flush(&mut self) -> Option<u32> {
         match self {
             Self::Own(queue) => loop {
                 if let Some(index) = queue.oldest() {
@@ -105,6 +115,19 @@ impl RecvQueue {
                 (oldest != bound.taken()).then_some(oldest)
             }
         }
+    }
+
+    /// Retires what is to be flushed, calling `f` with the copy of each. Returns whether there may be
+    /// more: that is at most what the queue holds, for a process can post meanwhile.
+    pub(super) fn flush(&mut self, mut f: impl FnMut(Option<&[u8]>)) -> bool {
+        for _ in 0..=self.entries() {
+            let Some(index) = self.next_to_flush() else {
+                return false;
+            };
+            f(self.entry(index));
+            self.retire();
+        }
+        true
     }
 
     /// Returns the number of the domain that the receives' memory is in, if it is not the queue

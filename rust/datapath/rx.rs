@@ -12,13 +12,16 @@ use super::{
     now,
     requester::Source, //
 };
-use crate::net::{
-    self,
-    skbuff::{
-        Meta,
-        RxSkb, //
+use crate::{
+    net::{
+        self,
+        skbuff::{
+            Meta,
+            RxSkb, //
+        },
+        udp::Receive, //
     },
-    udp::Receive, //
+    rdma,
 };
 use kernel::sync::Arc;
 use proto::{
@@ -42,6 +45,7 @@ use proto::{
         Base,
         Body,
         DataHeader,
+        DatagramHeader,
         Gid,
         InitHeader,
         PacketFlags,
@@ -61,6 +65,9 @@ const TOUCHED: usize = 8;
 
 /// Acknowledged packets credited under one hold of a connection's lock.
 const CREDITS: usize = 16;
+
+/// The queue pair number of all who are in a multicast group (IBTA 1.4, 10.5.1).
+const MULTICAST_QPN: Qpn = Qpn(0xff_ffff);
 
 /// Takes the datagrams of a host's sockets.
 pub(crate) struct Receiver {
@@ -167,6 +174,11 @@ impl Receiver {
         let Body::Datagram(datagram) = header.body else {
             return Ok(());
         };
+        // CAST: a packet is shorter than 64 KiB.
+        let message = (off + header_len, len.saturating_sub(header_len) as u32);
+        if rdma::gid::Gid(datagram.dst_gid.0).is_multicast() {
+            return self.multicast(skb, meta, &datagram, message);
+        }
         let qp = self
             .host
             .addressee(datagram.dst_qpn, &datagram.dst_gid)
@@ -175,10 +187,35 @@ impl Receiver {
         if let Some(plane) = qp.endpoint.planes.id_of(meta.ifindex) {
             qp.endpoint.counters.received(usize::from(plane));
         }
-        // CAST: a packet is shorter than 64 KiB.
-        let message = (off + header_len, len.saturating_sub(header_len) as u32);
         qp.on_datagram(&datagram, meta, skb, message)
             .map_err(Reject::Drop)
+    }
+
+    /// Takes a message for a multicast group. Each queue pair that is in it takes or drops it for
+    /// itself.
+    fn multicast(
+        &self,
+        skb: &RxSkb,
+        meta: &Meta,
+        datagram: &DatagramHeader,
+        message: (usize, u32),
+    ) -> Result<(), Reject> {
+        let fits = datagram.dst_qpn == MULTICAST_QPN
+            && datagram.src_gid.is_v4() == datagram.dst_gid.is_v4()
+            && datagram.dst_gid.0 == meta.dst;
+        if !fits {
+            return Err(Reject::Drop(Drop::UnknownQueuePair));
+        }
+        self.host
+            .for_each_member(&datagram.dst_gid, meta.ifindex, |qp| {
+                if let Some(plane) = qp.endpoint.planes.id_of(meta.ifindex) {
+                    qp.endpoint.counters.received(usize::from(plane));
+                }
+                if let Err(why) = qp.on_datagram(datagram, meta, skb, message) {
+                    self.host.drops.count(why);
+                }
+            });
+        Ok(())
     }
 
     /// Takes a datagram that is not data. Kept apart for the size of its buffer.

@@ -24,7 +24,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use proto::stream::MSG_WINDOW;
 use ring::{
     Consumer,
     Geometry, //
@@ -185,7 +184,9 @@ impl Inner {
 /// The receives that one queue pair has taken from a shared queue, by free-running index.
 pub(crate) struct Bound {
     srq: Arc<Srq>,
-    /// One slot for each message that can be outstanding.
+    /// Most receives that are held, a power of two.
+    window: u32,
+    /// One slot for each.
     copies: KVVec<u8>,
     stride: usize,
     /// Index of the oldest receive that is held, and of the next to be taken.
@@ -194,13 +195,14 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Makes an empty list. Process context.
-    pub(crate) fn new(srq: Arc<Srq>) -> Result<Self> {
+    /// Makes an empty list with room for `window` receives, a power of two. Process context.
+    pub(crate) fn new(srq: Arc<Srq>, window: u32) -> Result<Self> {
         // CAST: `usize` is 64 bits wide here.
         let stride = srq.inner.lock().consumer.geometry().stride() as usize;
         Ok(Self {
             srq,
-            copies: KVVec::from_elem(0u8, MSG_WINDOW as usize * stride, GFP_KERNEL_ACCOUNT)?,
+            window,
+            copies: KVVec::from_elem(0u8, window as usize * stride, GFP_KERNEL_ACCOUNT)?,
             stride,
             retired: 0,
             taken: 0,
@@ -210,6 +212,11 @@ impl Bound {
     /// Returns the number of the domain that the receives' memory is in.
     pub(crate) fn pd(&self) -> u32 {
         self.srq.pd
+    }
+
+    /// Returns how many receives are held at most.
+    pub(crate) fn window(&self) -> u32 {
+        self.window
     }
 
     /// Returns the index of the next receive to be taken.
@@ -224,7 +231,7 @@ impl Bound {
 
     fn range(&self, index: u32) -> core::ops::Range<usize> {
         // CAST: `usize` is 64 bits wide here.
-        let at = (index % MSG_WINDOW) as usize * self.stride;
+        let at = (index & (self.window - 1)) as usize * self.stride;
         at..at + self.stride
     }
 
@@ -232,7 +239,7 @@ impl Bound {
     /// held.
     pub(crate) fn take_up_to(&mut self, wanted: u32) -> Result<(), Broken> {
         while wanted.wrapping_sub(self.taken) < 1 << 31
-            && self.taken.wrapping_sub(self.retired) < MSG_WINDOW
+            && self.taken.wrapping_sub(self.retired) < self.window
         {
             let range = self.range(self.taken);
             let Some(to) = self.copies.get_mut(range) else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/ethtool.h>
+#include <linux/igmp.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
@@ -133,6 +134,43 @@ size_t metaroce_net_dev_addresses(const struct net_device *dev,
 	return n;
 }
 
+int metaroce_net_dev_mc_join(struct net_device *dev,
+			     const struct in6_addr *group)
+{
+	struct in_device *in_dev;
+	int err = 0;
+
+	rtnl_lock();
+	if (ipv6_addr_v4mapped(group)) {
+		in_dev = __in_dev_get_rtnl(dev);
+		if (in_dev)
+			ip_mc_inc_group(in_dev, group->s6_addr32[3]);
+		else
+			err = -ENODEV;
+	} else {
+		err = ipv6_dev_mc_inc(dev, group);
+	}
+	rtnl_unlock();
+	return err;
+}
+
+/* A device that has lost its addresses' state has lost its groups with it. */
+void metaroce_net_dev_mc_leave(struct net_device *dev,
+			       const struct in6_addr *group)
+{
+	struct in_device *in_dev;
+
+	rtnl_lock();
+	if (ipv6_addr_v4mapped(group)) {
+		in_dev = __in_dev_get_rtnl(dev);
+		if (in_dev)
+			ip_mc_dec_group(in_dev, group->s6_addr32[3]);
+	} else {
+		ipv6_dev_mc_dec(dev, group);
+	}
+	rtnl_unlock();
+}
+
 struct net_device *metaroce_net_notifier_dev(void *ptr)
 {
 	return netdev_notifier_info_to_dev(ptr);
@@ -167,7 +205,7 @@ static void metaroce_udp_accept_gro(struct sock *sk)
 }
 
 int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
-		      int rcvbuf, struct socket **sockp)
+		      bool multicast, int rcvbuf, struct socket **sockp)
 {
 	struct sockaddr_in6 addr6 = {
 		.sin6_family = AF_INET6,
@@ -187,6 +225,11 @@ int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
 	metaroce_udp_accept_gro(sock->sk);
 	if (shared)
 		sock_set_reuseport(sock->sk);
+	/* Each socket that may have them gets a copy of multicast packets. */
+	if (!multicast && family == AF_INET6)
+		inet6_clear_bit(MC6_ALL, sock->sk);
+	else if (!multicast)
+		inet_clear_bit(MC_ALL, sock->sk);
 	if (family == AF_INET6) {
 		err = ip6_sock_set_v6only(sock->sk);
 		if (!err)
@@ -211,6 +254,48 @@ void metaroce_sk_set_callback(struct sock *sk, void (*ready)(struct sock *sk),
 	rcu_assign_sk_user_data(sk, data);
 	WRITE_ONCE(sk->sk_data_ready, ready);
 	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/*
+ * A socket that sends and receives nothing: packets are on its account until
+ * they are freed, or received on the same host.
+ */
+int metaroce_account_open(struct net *net, void (*room)(struct sock *sk),
+			  void *data, struct socket **sockp,
+			  void (**saved)(struct sock *sk))
+{
+	struct sock *sk;
+	int err;
+
+	err = sock_create_kern(net, AF_INET, SOCK_DGRAM, IPPROTO_UDP, sockp);
+	if (err)
+		return err;
+	sk = (*sockp)->sk;
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_assign_sk_user_data(sk, data);
+	*saved = sk->sk_write_space;
+	WRITE_ONCE(sk->sk_write_space, room);
+	write_unlock_bh(&sk->sk_callback_lock);
+	return 0;
+}
+
+/* Packets that are left may outlive the module: they call what they did before. */
+void metaroce_account_close(struct sock *sk, void (*saved)(struct sock *sk))
+{
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_assign_sk_user_data(sk, NULL);
+	WRITE_ONCE(sk->sk_write_space, saved);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+bool metaroce_account_is_full(const struct sock *sk)
+{
+	return sk_wmem_alloc_get(sk) >= READ_ONCE(sk->sk_sndbuf);
+}
+
+void metaroce_skb_charge(struct sk_buff *skb, struct sock *sk)
+{
+	skb_set_owner_w(skb, sk);
 }
 
 void *metaroce_sk_user_data(const struct sock *sk)

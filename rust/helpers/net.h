@@ -31,15 +31,25 @@ bool metaroce_net_dev_is_loopback(const struct net_device *dev);
 u32 metaroce_net_dev_speed(struct net_device *dev);
 size_t metaroce_net_dev_addresses(const struct net_device *dev,
 				  struct in6_addr *to, size_t max);
+int metaroce_net_dev_mc_join(struct net_device *dev,
+			     const struct in6_addr *group);
+void metaroce_net_dev_mc_leave(struct net_device *dev,
+			       const struct in6_addr *group);
 struct net_device *metaroce_net_notifier_dev(void *ptr);
 struct net_device *metaroce_net_ifa_dev(void *ptr, struct in6_addr *addr);
 struct net_device *metaroce_net_ifa6_dev(void *ptr, struct in6_addr *addr);
 
 /* UDP sockets. */
 int metaroce_udp_open(struct net *net, int family, u16 port, bool shared,
-		      int rcvbuf, struct socket **sockp);
+		      bool multicast, int rcvbuf, struct socket **sockp);
 void metaroce_sk_set_callback(struct sock *sk, void (*ready)(struct sock *sk),
 			      void *data);
+int metaroce_account_open(struct net *net, void (*room)(struct sock *sk),
+			  void *data, struct socket **sockp,
+			  void (**saved)(struct sock *sk));
+void metaroce_account_close(struct sock *sk, void (*saved)(struct sock *sk));
+bool metaroce_account_is_full(const struct sock *sk);
+void metaroce_skb_charge(struct sk_buff *skb, struct sock *sk);
 void *metaroce_sk_user_data(const struct sock *sk);
 u32 metaroce_sk_drops(const struct sock *sk);
 struct sk_buff *metaroce_skb_recv_udp(struct sock *sk);

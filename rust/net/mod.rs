@@ -2,6 +2,7 @@
 
 //! Networking: devices and their addresses, kernel UDP sockets, packets in both directions.
 
+pub mod account;
 pub mod addr;
 pub mod crc;
 pub mod namespace;

@@ -16,6 +16,7 @@ use super::{
 };
 use core::ptr::NonNull;
 use kernel::{
+    error::to_result,
     fmt,
     prelude::*,
     str::BStr,
@@ -169,6 +170,25 @@ impl NetDevice {
         // SAFETY: If it is not null, then it is a namespace with a reference, which goes to the
         // caller.
         NonNull::new(raw).map(|raw| unsafe { NetRef::from_raw(raw) })
+    }
+
+    /// Has the host take what is sent to a multicast group on this device. Pair with
+    /// [`leave`](Self::leave). Process context, the RTNL is not held.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device has no addresses of that family, or is going away; `ENOMEM`.
+    pub fn join(&self, group: &Address) -> Result {
+        // SAFETY: By the type invariant; the group is valid for reads.
+        to_result(unsafe {
+            bindings::metaroce_net_dev_mc_join(self.as_raw(), &addr::to_in6(group))
+        })
+    }
+
+    /// Undoes one [`join`](Self::join). Context as there.
+    pub fn leave(&self, group: &Address) {
+        // SAFETY: As above.
+        unsafe { bindings::metaroce_net_dev_mc_leave(self.as_raw(), &addr::to_in6(group)) };
     }
 
     /// Returns the addresses: IPv4 first, then IPv6 but for those that are being probed for

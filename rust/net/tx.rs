@@ -6,6 +6,10 @@
 //! [`include/net/udp_tunnel.h`](srctree/include/net/udp_tunnel.h)
 
 use super::{
+    account::{
+        Account,
+        Room, //
+    },
     page::{
         self,
         PageRef, //
@@ -344,6 +348,13 @@ impl TxBurst {
             done += n;
         }
         Ok(())
+    }
+
+    /// Puts the packet on an account, until it has left the host, or has arrived there. To be called
+    /// when it is complete.
+    pub fn charge<R: Room>(&mut self, account: &Account<R>) {
+        // SAFETY: By the type invariant; the socket is live.
+        unsafe { bindings::metaroce_skb_charge(self.skb.as_ptr(), account.sk()) };
     }
 
     /// Sets the priority by which the host's queues, and VLANs, tell packets apart.

@@ -104,8 +104,9 @@ impl<R: Receive> UdpSockets<R> {
         let shards = kernel::cpu::nr_cpu_ids().clamp(1, MAX_SHARDS);
         let mut sockets = KVec::new();
         for family in [bindings::AF_INET, bindings::AF_INET6] {
-            for _ in 0..shards {
-                match Socket::open(net, family, port, shards > 1, receiver.clone()) {
+            for i in 0..shards {
+                let shared = (shards > 1, i == 0);
+                match Socket::open(net, family, port, shared, receiver.clone()) {
                     Ok(socket) => sockets.push(socket, GFP_KERNEL)?,
                     Err(EAFNOSUPPORT) => break,
                     Err(error) => return Err(error),
@@ -215,8 +216,15 @@ impl<R: Receive> WorkItem for Listener<R> {
 }
 
 impl<R: Receive> Socket<R> {
-    /// Opens a socket; `shared` allows for several of the same port.
-    fn open(net: &Net, family: u32, port: u16, shared: bool, receiver: Arc<R>) -> Result<Self> {
+    /// Opens a socket; `shared` allows for several of the same port, of which the one with
+    /// `multicast` gets what is sent to groups that the host has joined.
+    fn open(
+        net: &Net,
+        family: u32,
+        port: u16,
+        (shared, multicast): (bool, bool),
+        receiver: Arc<R>,
+    ) -> Result<Self> {
         // The low bits of a socket's user data are in use.
         const { assert!(align_of::<Listener<R>>() >= 8) };
 
@@ -230,6 +238,7 @@ impl<R: Receive> Socket<R> {
                 family as c_int,
                 port,
                 shared,
+                multicast,
                 RCVBUF,
                 &raw mut raw,
             )

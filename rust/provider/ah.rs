@@ -56,11 +56,7 @@ fn check(address: &AddressVector) -> Result {
     if !address.has_grh || !address.sgid.udp_encap || address.port_num != PORT || address.sl > 15 {
         return Err(EINVAL);
     }
-    // There are no multicast groups.
-    if address.dgid.is_multicast() {
-        return Err(EOPNOTSUPP);
-    }
-    if !address.dgid.is_unicast() {
+    if !address.dgid.is_unicast() && !address.dgid.is_multicast() {
         return Err(EINVAL);
     }
     Ok(())

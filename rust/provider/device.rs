@@ -38,7 +38,10 @@ use crate::{
             QpEvents,
             SrqEvents, //
         },
-        gid::GidEntry,
+        gid::{
+            Gid,
+            GidEntry, //
+        },
         ops::{
             CqInit,
             MrChange,
@@ -222,6 +225,9 @@ impl Operations for Device {
             max_srq: limits::MAX_SRQ,
             max_srq_wr: limits::MAX_QP_WR,
             max_srq_sge: limits::MAX_SGE,
+            max_mcast_grp: limits::MAX_GROUPS,
+            max_mcast_qp_attach: limits::MAX_GROUP_MEMBERS,
+            max_total_mcast_qp_attach: limits::MAX_MEMBERS,
             max_pkeys: port::PKEYS,
             // In units of 4.096 µs times a power of two.
             local_ca_ack_delay: 15,
@@ -344,6 +350,14 @@ impl Operations for Device {
 
     fn destroy_qp(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) {
         qp.destroy();
+    }
+
+    fn attach_mcast(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>, group: Gid) -> Result {
+        qp.attach(group)
+    }
+
+    fn detach_mcast(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>, group: Gid) -> Result {
+        qp.detach(group)
     }
 
     fn doorbell(_dev: &rdma::Device<Self>, qp: &rdma::Qp<Self>) -> Result {

@@ -30,6 +30,7 @@ use crate::{
         self,
         device::PORT,
         event::QpEvents,
+        gid::Gid,
         mmap::{
             MmapEntry,
             SharedMem, //
@@ -61,6 +62,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use proto::wire;
 use ring::Geometry;
 
 // CAST: Small numbers.
@@ -241,8 +243,7 @@ pub(super) fn create(
         QpType::Gsi => (true, true),
         _ => return Err(EOPNOTSUPP),
     };
-    // Datagrams are received from queues of one's own only.
-    if init.create_flags != 0 || (is_datagram && init.srq.is_some()) {
+    if init.create_flags != 0 {
         return Err(EOPNOTSUPP);
     }
     let is_kernel = udata.is_none();
@@ -283,6 +284,7 @@ pub(super) fn create(
                 recv_cq,
                 sq,
                 rq,
+                srq: init.srq.map(|srq| srq.srq.clone()),
                 signal_all,
                 events,
             },
@@ -412,6 +414,26 @@ impl Qp {
         match &self.qp {
             Service::Connected(qp) => Some(qp.carrier()),
             Service::Datagram(_) => None,
+        }
+    }
+
+    /// Adds the queue pair to a multicast group.
+    ///
+    /// Errors: `EINVAL` if it is not one for datagrams; as for [`Ud::attach`].
+    pub(super) fn attach(&self, group: Gid) -> Result {
+        match &self.qp {
+            Service::Connected(_) => Err(EINVAL),
+            Service::Datagram(qp) => qp.attach(wire::Gid(group.0)),
+        }
+    }
+
+    /// Takes the queue pair out of a multicast group.
+    ///
+    /// Errors: `EINVAL` if it is not in it.
+    pub(super) fn detach(&self, group: Gid) -> Result {
+        match &self.qp {
+            Service::Connected(_) => Err(EINVAL),
+            Service::Datagram(qp) => qp.detach(wire::Gid(group.0)),
         }
     }
 

@@ -53,6 +53,9 @@ pub struct DeviceAttr {
     pub max_srq: u32,
     pub max_srq_wr: u32,
     pub max_srq_sge: u32,
+    pub max_mcast_grp: u32,
+    pub max_mcast_qp_attach: u32,
+    pub max_total_mcast_qp_attach: u32,
     pub max_pkeys: u16,
     pub local_ca_ack_delay: u8,
     pub timestamp_mask: u64,
@@ -94,6 +97,9 @@ impl DeviceAttr {
         attr.max_srq = self.max_srq;
         attr.max_srq_wr = self.max_srq_wr;
         attr.max_srq_sge = self.max_srq_sge;
+        attr.max_mcast_grp = self.max_mcast_grp;
+        attr.max_mcast_qp_attach = self.max_mcast_qp_attach;
+        attr.max_total_mcast_qp_attach = self.max_total_mcast_qp_attach;
         attr.max_pkeys = self.max_pkeys;
         attr.local_ca_ack_delay = self.local_ca_ack_delay;
         attr.timestamp_mask = self.timestamp_mask;

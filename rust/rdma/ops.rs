@@ -3,6 +3,7 @@
 //! The operations of a device.
 
 mod cq;
+mod mcast;
 mod mr;
 mod mw;
 mod srq;
@@ -33,7 +34,10 @@ use super::{
         QpEvents,
         SrqEvents, //
     },
-    gid::GidEntry,
+    gid::{
+        Gid,
+        GidEntry, //
+    },
     mmap,
     object::{
         Ah,
@@ -315,6 +319,12 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Ends the use of a queue pair, which is dropped after this.
     fn destroy_qp(dev: &Device<Self>, qp: &Qp<Self>);
 
+    /// Adds a datagram queue pair to a multicast group.
+    fn attach_mcast(dev: &Device<Self>, qp: &Qp<Self>, group: Gid) -> Result;
+
+    /// Takes a datagram queue pair out of a multicast group.
+    fn detach_mcast(dev: &Device<Self>, qp: &Qp<Self>, group: Gid) -> Result;
+
     /// Makes a shared receive queue; returns the sizes that it has, too.
     fn create_srq(
         dev: &Device<Self>,
@@ -494,6 +504,8 @@ impl<T: Operations> VTable<T> {
         destroy_qp: Some(Self::destroy_qp),
         post_send: Some(Self::post_send),
         post_recv: Some(Self::post_recv),
+        attach_mcast: Some(Self::attach_mcast),
+        detach_mcast: Some(Self::detach_mcast),
         size_ib_qp: Qp::<T>::SIZE,
 
         create_srq: Some(Self::create_srq),

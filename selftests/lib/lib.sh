@@ -413,7 +413,7 @@ client_server() {
 # Does a program in A listen on this TCP port? (perftest's by default)
 server_listens() { [ -n "$(in_a ss -Hltn "sport = :${1:-18515}")" ]; }
 
-# verbs_group GROUP [OPTION...]: the body of verbs_*.sh
+# verbs_group GROUP [OPTION...]: the body of verbs_*.sh. QDISC is for the links of the first host.
 verbs_group() {
 	local group=$1 status=0
 
@@ -421,6 +421,9 @@ verbs_group() {
 	require rdma
 	trap cleanup EXIT
 	hosts_up 2 >&2
+	# shellcheck disable=SC2086
+	[ -z "${QDISC:-}" ] ||
+		ip netns exec "$NS_A" tc qdisc add dev p0 root $QDISC || skip "no ${QDISC%% *}"
 	"$MRVERBS" test ${TEST_ONLY:+-k "$TEST_ONLY"} "$@" "$DEV_A" "$DEV_B" "$group" || status=$?
 	exit $status
 }

@@ -22,6 +22,8 @@ struct ud {
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;
 	struct buf buf;
+	struct ibv_srq *srq;	/* where it receives from, if not NULL */
+	int depth;
 };
 
 struct ud_pair {
@@ -46,10 +48,11 @@ static struct ibv_qp *ud_qp(struct ud *ud)
 	struct ibv_qp_init_attr init = {
 		.send_cq = ud->scq.cq,
 		.recv_cq = ud->rcq.cq,
+		.srq = ud->srq,
 		.qp_type = IBV_QPT_UD,
 		.cap = {
-			.max_send_wr = 64,
-			.max_recv_wr = 64,
+			.max_send_wr = ud->depth,
+			.max_recv_wr = ud->depth,
 			.max_send_sge = 4,
 			.max_recv_sge = 4,
 			.max_inline_data = 64,
@@ -107,14 +110,17 @@ static void ud_rts(struct ud *ud)
 	OK(ibv_modify_qp(ud->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
 }
 
-static void ud_new(struct ud *ud, struct host *host, struct host *peer)
+static void ud_new_with(struct ud *ud, struct host *host, struct host *peer,
+			struct ibv_srq *srq, int depth)
 {
 	struct ibv_ah_attr attr = ah_attr(host, peer);
 
 	memset(ud, 0, sizeof(*ud));
 	ud->host = host;
-	cq_new(&ud->scq, host, 128);
-	cq_new(&ud->rcq, host, 128);
+	ud->srq = srq;
+	ud->depth = depth;
+	cq_new(&ud->scq, host, 2 * depth);
+	cq_new(&ud->rcq, host, 2 * depth);
 	ud->qp = ud_qp(ud);
 	buf_new(&ud->buf, host, 64 * (GRH + MTU), IBV_ACCESS_LOCAL_WRITE);
 	ud->ah = ibv_create_ah(host->pd, &attr);
@@ -122,6 +128,11 @@ static void ud_new(struct ud *ud, struct host *host, struct host *peer)
 	ud_init(ud);
 	ud_state(ud, IBV_QPS_RTR);
 	ud_rts(ud);
+}
+
+static void ud_new(struct ud *ud, struct host *host, struct host *peer)
+{
+	ud_new_with(ud, host, peer, NULL, 64);
 }
 
 static void ud_pair_new(struct ud_pair *pair, struct env *env)
@@ -759,8 +770,6 @@ static void test_handle_from_completion(struct env *env, const struct test *test
 
 static void test_handle_attributes(struct env *env, const struct test *test)
 {
-	static const uint8_t group4[16] = { [10] = 0xff, [11] = 0xff, [12] = 239, [15] = 1 };
-	static const uint8_t group6[16] = { 0xff, 0x0e, [15] = 1 };
 	struct ibv_ah_attr good = ah_attr(&env->a, &env->b), attr;
 	struct ibv_pd *pd = env->a.pd;
 
@@ -779,11 +788,6 @@ static void test_handle_attributes(struct env *env, const struct test *test)
 		attr = good;
 		attr.sl = 16;
 		REFUSED_PTR(ibv_create_ah(pd, &attr), EINVAL);
-		attr = good;
-		memcpy(attr.grh.dgid.raw, group4, 16);
-		REFUSED_PTR(ibv_create_ah(pd, &attr), EOPNOTSUPP);
-		memcpy(attr.grh.dgid.raw, group6, 16);
-		REFUSED_PTR(ibv_create_ah(pd, &attr), EOPNOTSUPP);
 	}
 }
 
@@ -827,6 +831,227 @@ static void test_to_itself(struct env *env, const struct test *test)
 	ud_free(&b);
 }
 
+static void srq_recv(struct ud *ud, uint64_t wr_id, size_t at, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)ud->buf.p + at, len, ud->buf.mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
+
+	OK(ibv_post_srq_recv(ud->srq, &wr, &bad));
+}
+
+/* Receives from a shared queue go to whoever has a message. One that is too short stays. */
+static void test_shared_queue(struct env *env, const struct test *test)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(env->b.pd, &init);
+	struct ibv_async_event event;
+	struct ud from, to[2];
+
+	(void)test;
+	CHECK(srq, "ibv_create_srq: %m");
+	ud_new(&from, &env->a, &env->b);
+	for (int i = 0; i < 2; i++)
+		ud_new_with(&to[i], &env->b, &env->a, srq, 64);
+	fill(from.buf.p, MTU, 5);
+	srq_recv(&to[0], 1, 0, GRH + 50);
+	ud_send(&from, &to[0], 10, 51);
+	cq_expect(&from.scq, 10, IBV_WC_SUCCESS);
+	ud_send(&from, &to[0], 11, 50);
+	cq_expect(&from.scq, 11, IBV_WC_SUCCESS);
+	expect_message(&from, &to[0], 1, 0, 50, 5);
+	/* Whoever comes first. The memory is that of the first one's buffer. */
+	srq_recv(&to[0], 2, 0, GRH + MTU);
+	ud_send(&from, &to[1], 12, MTU);
+	cq_expect(&from.scq, 12, IBV_WC_SUCCESS);
+	cq_expect(&to[1].rcq, 2, IBV_WC_SUCCESS);
+	check(to[0].buf.p + GRH, MTU, 5, "message to the second one");
+	/* What a queue pair holds is flushed with it. */
+	srq_recv(&to[0], 3, 0, GRH + 50);
+	srq_recv(&to[0], 4, 0, GRH + 50);
+	ud_send(&from, &to[0], 13, 51);
+	cq_expect(&from.scq, 13, IBV_WC_SUCCESS);
+	ud_send(&from, &to[1], 14, 50);
+	cq_expect(&from.scq, 14, IBV_WC_SUCCESS);
+	cq_expect(&to[1].rcq, 4, IBV_WC_SUCCESS);
+	ud_state(&to[0], IBV_QPS_ERR);
+	cq_expect(&to[0].rcq, 3, IBV_WC_WR_FLUSH_ERR);
+	CHECK(async_event_wait(&env->b, WAIT_MS, &event), "no event");
+	CHECK_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED, "event");
+	ibv_ack_async_event(&event);
+	ud_free(&from);
+	for (int i = 0; i < 2; i++)
+		ud_free(&to[i]);
+	OK(ibv_destroy_srq(srq));
+}
+
+/* The address of a group, of the family of the host's own. */
+static union ibv_gid group_gid(struct host *host, uint8_t number)
+{
+	union ibv_gid gid = host->gid;
+
+	if (!gid.raw[0]) {
+		gid.raw[12] = 239;
+		gid.raw[13] = 1;
+		gid.raw[14] = 2;
+		gid.raw[15] = number;
+	} else {
+		memset(gid.raw, 0, sizeof(gid.raw));
+		gid.raw[0] = 0xff;
+		gid.raw[1] = 0x0e;
+		gid.raw[15] = number;
+	}
+	return gid;
+}
+
+static void group_send(struct ud *from, struct ibv_ah *ah, uint64_t wr_id, uint32_t len,
+		       uint32_t q_key)
+{
+	struct ibv_sge sge = { (uintptr_t)from->buf.p, len, from->buf.mr->lkey };
+	struct ibv_send_wr *bad, wr = ud_wr(from, from, wr_id, &sge);
+
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = 0xffffff;
+	wr.wr.ud.remote_qkey = q_key;
+	OK(ibv_post_send(from->qp, &wr, &bad));
+	cq_expect(&from->scq, wr_id, IBV_WC_SUCCESS);
+}
+
+static void group_expect(struct ud *ud, uint64_t wr_id, uint32_t len, uint64_t seed)
+{
+	struct ibv_wc wc = cq_expect(&ud->rcq, wr_id, IBV_WC_SUCCESS);
+
+	CHECK_EQ(wc.byte_len, GRH + len, "byte_len");
+	check(ud->buf.p + GRH, len, seed, "message to the group");
+}
+
+static void test_multicast(struct env *env, const struct test *test)
+{
+	union ibv_gid group = group_gid(&env->a, 7), other = group_gid(&env->a, 8);
+	struct ibv_ah_attr attr = ah_attr(&env->a, &env->b);
+	struct ud from, to[3];
+	struct ibv_ah *ah;
+
+	(void)test;
+	ud_new(&from, &env->a, &env->b);
+	for (int i = 0; i < 3; i++)
+		ud_new(&to[i], &env->b, &env->a);
+	attr.grh.dgid = group;
+	ah = ibv_create_ah(env->a.pd, &attr);
+	CHECK(ah, "ibv_create_ah of a group: %m");
+	OK(ibv_attach_mcast(to[0].qp, &group, 0));
+	OK(ibv_attach_mcast(to[1].qp, &group, 0));
+	OK(ibv_attach_mcast(to[1].qp, &group, 0));
+	OK(ibv_attach_mcast(to[2].qp, &other, 0));
+
+	/* All members, each once; nobody else. */
+	for (int i = 0; i < 3; i++) {
+		OK(ud_recv(&to[i], 1, 0, GRH + MTU));
+		OK(ud_recv(&to[i], 2, 0, GRH + MTU));
+	}
+	fill(from.buf.p, 1000, 1);
+	group_send(&from, ah, 10, 1000, QKEY);
+	group_expect(&to[0], 1, 1000, 1);
+	group_expect(&to[1], 1, 1000, 1);
+	/* Another key, then one that is left, then the sender too. */
+	group_send(&from, ah, 11, 1000, QKEY + 1);
+	OK(ibv_detach_mcast(to[1].qp, &group, 0));
+	OK(ibv_attach_mcast(from.qp, &group, 0));
+	fill(from.buf.p, 900, 2);
+	group_send(&from, ah, 12, 900, QKEY);
+	group_expect(&to[0], 2, 900, 2);
+	ud_send(&from, &to[2], 13, 10);
+	cq_expect(&from.scq, 13, IBV_WC_SUCCESS);
+	cq_expect(&to[2].rcq, 1, IBV_WC_SUCCESS);
+	cq_expect_empty(&to[1].rcq, "left");
+	if (is_metaroce()) {
+		OK(ud_recv(&from, 3, 0, GRH + MTU));
+		OK(ud_recv(&to[0], 3, 0, GRH + MTU));
+		group_send(&from, ah, 14, 20, QKEY);
+		cq_expect(&from.rcq, 3, IBV_WC_SUCCESS);
+		cq_expect(&to[0].rcq, 3, IBV_WC_SUCCESS);
+	}
+	OK(ibv_destroy_ah(ah));
+	OK(ibv_detach_mcast(from.qp, &group, 0));
+	OK(ibv_detach_mcast(to[0].qp, &group, 0));
+	OK(ibv_detach_mcast(to[2].qp, &other, 0));
+	ud_free(&from);
+	for (int i = 0; i < 3; i++)
+		ud_free(&to[i]);
+}
+
+static void test_multicast_refused(struct env *env, const struct test *test)
+{
+	union ibv_gid group = group_gid(&env->a, 9);
+	struct pair rc;
+	struct ud ud;
+
+	(void)test;
+	ud_new(&ud, &env->a, &env->b);
+	pair_new(&rc, env, OPTS());
+	REFUSED(ibv_attach_mcast(ud.qp, &env->b.gid, 0), EINVAL);
+	REFUSED(ibv_attach_mcast(rc.a.qp, &group, 0), EINVAL);
+	REFUSED(ibv_detach_mcast(ud.qp, &group, 0), EINVAL);
+	OK(ibv_attach_mcast(ud.qp, &group, 0));
+	OK(ibv_detach_mcast(ud.qp, &group, 0));
+	REFUSED(ibv_detach_mcast(ud.qp, &group, 0), EINVAL);
+	pair_free(&rc);
+	ud_free(&ud);
+}
+
+/* More groups than a device has, and more queue pairs than a group. */
+static void test_multicast_limits(struct env *env, const struct test *test)
+{
+	union ibv_gid group = group_gid(&env->a, 0);
+	struct ud ud;
+	int n;
+
+	(void)test;
+	if (!is_metaroce())
+		SKIP("limits of this device");
+	ud_new(&ud, &env->a, &env->b);
+	for (n = 0; n < env->a.attr.max_mcast_grp; n++) {
+		group.raw[14] = n >> 8;
+		group.raw[15] = n;
+		OK(ibv_attach_mcast(ud.qp, &group, 0));
+	}
+	group.raw[13] = 9;
+	REFUSED(ibv_attach_mcast(ud.qp, &group, 0), ENOMEM);
+	/* Whoever is in a group stays, but for the end of the process. */
+	REFUSED(ibv_destroy_qp(ud.qp), EBUSY);
+}
+
+/*
+ * As many messages as there are receives: none is lost on the sender's side,
+ * however slow its link is.
+ */
+static void test_all_arrive(struct env *env, const struct test *test)
+{
+	enum { MESSAGES = 3000, LEN = 1000 };
+	struct ibv_sge sge;
+	struct ud from, to;
+
+	(void)test;
+	ud_new_with(&from, &env->a, &env->b, NULL, 64);
+	ud_new_with(&to, &env->b, &env->a, NULL, 4096);
+	for (int i = 0; i < MESSAGES; i++)
+		OK(ud_recv(&to, i, 0, GRH + LEN));
+	sge = (struct ibv_sge){ (uintptr_t)from.buf.p, LEN, from.buf.mr->lkey };
+	for (int sent = 0, done = 0; done < MESSAGES;) {
+		if (sent < MESSAGES && sent - done < 64) {
+			struct ibv_send_wr *bad, wr = ud_wr(&from, &to, sent++, &sge);
+
+			OK(ibv_post_send(from.qp, &wr, &bad));
+			if (sent - done < 64)
+				continue;
+		}
+		cq_expect(&from.scq, done++, IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < MESSAGES; i++)
+		cq_expect(&to.rcq, i, IBV_WC_SUCCESS);
+	ud_free(&from);
+	ud_free(&to);
+}
+
 void tests_ud(void)
 {
 	TEST("ud", test_sizes, "sizes");
@@ -853,4 +1078,9 @@ void tests_ud(void)
 	TEST("ud", test_handle_attributes, "attributes of address handles");
 	TEST("ud", test_many_handles, "2000 address handles");
 	TEST("ud", test_to_itself, "to itself");
+	TEST("ud", test_shared_queue, "a shared receive queue");
+	TEST("ud", test_multicast, "multicast groups");
+	TEST("ud", test_multicast_refused, "multicast groups, refused");
+	TEST("ud", test_multicast_limits, "multicast groups, too many");
+	TEST("ud_paced", test_all_arrive, "all arrive");
 }

@@ -3,9 +3,10 @@
 //! Unreliable datagram queue pairs: state, and the way into the error states.
 //!
 //! There is no connection, no window and no acknowledgement: a send goes out when it is posted and
-//! is complete with that. Sending is in [`send`], receiving in [`recv`].
+//! is complete with that. Only the host's own queues hold sending up. Sending is in [`send`], receiving in [`recv`].
 
 mod grh;
+mod groups;
 mod recv;
 mod route;
 mod send;
@@ -13,7 +14,13 @@ mod send;
 use super::{
     cq::Cq,
     endpoint::Endpoint,
+    host::Host,
     limits,
+    recv_queue::RecvQueue,
+    srq::{
+        Bound,
+        Srq, //
+    },
     work_queue::WorkQueue,
     wqe::{
         RecvWr,
@@ -21,6 +28,10 @@ use super::{
     },
 };
 use crate::{
+    net::account::{
+        Account,
+        Room, //
+    },
     rdma::{
         event::{
             QpEvent,
@@ -43,6 +54,7 @@ use crate::{
         work,
     },
 };
+pub(super) use groups::Groups;
 use kernel::{
     impl_has_work, new_work,
     prelude::*,
@@ -62,6 +74,8 @@ use kernel::{
 };
 use route::CachedRoute;
 
+use proto::wire::Gid;
+
 /// Number of the queue pair for general services, the same on every port.
 pub(super) const GSI_QPN: u32 = 1;
 
@@ -80,8 +94,9 @@ pub(crate) struct UdInit {
     pub(crate) send_cq: Arc<Cq>,
     pub(crate) recv_cq: Arc<Cq>,
     pub(crate) sq: (SharedMem, ring::Geometry),
-    /// [`None`] if nothing can be received.
+    /// [`None`] if nothing can be received, or from the shared receive queue.
     pub(crate) rq: Option<(SharedMem, ring::Geometry)>,
+    pub(crate) srq: Option<Arc<Srq>>,
     /// Every send work request has a completion.
     pub(crate) signal_all: bool,
     pub(crate) events: QpEvents,
@@ -92,7 +107,9 @@ pub(crate) struct UdInner {
     state: QpState,
     attr: QpAttr,
     sq: WorkQueue,
-    rq: Option<WorkQueue>,
+    rq: Option<RecvQueue>,
+    /// Whether it was reported that no more receives are taken from the shared queue.
+    told_last: bool,
     /// How the last datagram went.
     route: Option<CachedRoute>,
 }
@@ -112,6 +129,8 @@ pub(crate) struct Ud {
     pub(super) events: QpEvents,
     #[pin]
     inner: SpinLockBh<UdInner>,
+    /// Of packets that have not left the host.
+    account: Account<Outlet>,
     #[pin]
     kick: Work<Self, KICK>,
     #[pin]
@@ -140,6 +159,21 @@ impl WorkItem<RESUME> for Ud {
     }
 }
 
+/// Has a queue pair go on sending.
+struct Outlet {
+    host: Arc<Host>,
+    /// Its key in the host's table.
+    key: Atomic<u32>,
+}
+
+impl Room for Outlet {
+    fn room(&self) {
+        if let Some(qp) = self.host.uds.lookup(self.key.load(Relaxed)) {
+            qp.kick();
+        }
+    }
+}
+
 /// The queue pair's lock, held.
 type Locked<'a> = Guard<'a, UdInner, SpinLockBhBackend>;
 
@@ -147,23 +181,34 @@ impl Ud {
     /// Makes a queue pair in the RESET state and gives it a number. Process context.
     ///
     /// Errors: `ENOMEM`; `EINVAL` if a ring has no room for its geometry; `EBUSY` if there is a
-    /// queue pair for general services.
+    /// queue pair for general services; `ENODEV` if the device is going away.
     pub(crate) fn new(endpoint: &Arc<Endpoint>, init: UdInit) -> Result<Arc<Self>> {
         let (sq, sq_geometry) = init.sq;
         let sq = WorkQueue::new(sq, sq_geometry)?;
         // The first work request finds the kernel asleep.
         let _ = sq.sleep();
-        let rq = match init.rq {
-            Some((ring, geometry)) => Some(WorkQueue::new(ring, geometry)?),
-            None => None,
+        let rq = match (init.srq, init.rq) {
+            // One that turns out too short waits for the next datagram.
+            (Some(srq), _) => Some(RecvQueue::Shared(Bound::new(srq, 1)?)),
+            (None, Some((ring, geometry))) => Some(RecvQueue::Own(WorkQueue::new(ring, geometry)?)),
+            (None, None) => None,
         };
         let inner = UdInner {
             state: QpState::Reset,
             attr: QpAttr::default(),
             sq,
             rq,
+            told_last: false,
             route: None,
         };
+        let net = endpoint.planes.primary().and_then(|dev| dev.net());
+        let account = Account::open(
+            &*net.ok_or(ENODEV)?,
+            Outlet {
+                host: endpoint.host().clone(),
+                key: Atomic::new(0),
+            },
+        )?;
         let qp = Arc::pin_init(
             pin_init!(Self {
                 key: Atomic::new(0),
@@ -176,6 +221,7 @@ impl Ud {
                 recv_cq: init.recv_cq,
                 events: init.events,
                 inner <- new_spinlock_bh!(inner),
+                account,
                 kick <- new_work!("Ud::kick"),
                 resume <- new_work!("Ud::resume"),
             }),
@@ -184,6 +230,7 @@ impl Ud {
         let uds = &endpoint.host().uds;
         let key = uds.alloc(limits::UD_QPN_RANGE, qp.clone())?;
         qp.key.store(key, Relaxed);
+        qp.account.waiter().key.store(key, Relaxed);
         if qp.is_gsi && !endpoint.planes.gids.set_gsi(key) {
             drop(uds.remove(key));
             return Err(EBUSY);
@@ -251,8 +298,8 @@ impl Ud {
                 let _ = inner.sq.sleep();
                 if let Some(rq) = &mut inner.rq {
                     rq.discard();
-                    rq.stay_awake();
                 }
+                inner.told_last = false;
                 inner.attr = QpAttr::default();
                 inner.route = None;
             }
@@ -288,12 +335,15 @@ impl Ud {
         let Some(rq) = &mut inner.rq else {
             return;
         };
-        let more = rq.drain(|entry| {
+        let more = rq.flush(|entry| {
             let wr_id = entry.and_then(RecvWr::parse).map_or(0, |wr| wr.wr_id);
             self.recv_cq.push_flushed(wr_id, self.key());
         });
         if more {
             self.resume();
+        } else if rq.is_shared() && !core::mem::replace(&mut inner.told_last, true) {
+            // As for connected queue pairs.
+            self.events.report(QpEvent::LastWqeReached);
         }
     }
 
@@ -343,6 +393,26 @@ impl Ud {
         }
     }
 
+    /// Adds the queue pair to a multicast group. Process context.
+    ///
+    /// Errors: `EINVAL` for general services, `ENOMEM`, `ENODEV` without a plane that has addresses
+    /// of the group's family.
+    pub(crate) fn attach(&self, group: Gid) -> Result {
+        if self.is_gsi {
+            return Err(EINVAL);
+        }
+        let planes = &self.endpoint.planes;
+        planes.groups.attach(planes, group, self.key())
+    }
+
+    /// Takes the queue pair out of a multicast group. Process context.
+    ///
+    /// Errors: `EINVAL` if it is not in it.
+    pub(crate) fn detach(&self, group: Gid) -> Result {
+        let planes = &self.endpoint.planes;
+        planes.groups.detach(planes, group, self.key())
+    }
+
     /// Takes the queue pair out of everything: no packet finds it any more on return. Process
     /// context, may sleep.
     pub(crate) fn destroy(self: &Arc<Self>) {
@@ -350,6 +420,7 @@ impl Ud {
         drop(self.endpoint.host().uds.remove(self.key()));
         // Nothing sends any more, so nothing queues the work again.
         self.inner.lock().state = QpState::Reset;
+        self.account.close();
         work::cancel_sync::<_, KICK>(self);
         work::cancel_sync::<_, RESUME>(self);
     }

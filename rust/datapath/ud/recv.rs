@@ -77,6 +77,7 @@ impl Ud {
         }
         let index = self.next_receive(&mut inner)?;
         let rq = inner.rq.as_ref().ok_or(Drop::NoReceive)?;
+        let pd = rq.pd().unwrap_or(self.pd);
         let wr = rq.entry(index).and_then(RecvWr::parse);
         let wr_id = wr.map_or(0, |wr| wr.wr_id);
         // CAST: At most `MAX_DATAGRAM`.
@@ -87,7 +88,7 @@ impl Ud {
             }
             Some(wr) => {
                 let scatter = |offset, source: &Source<'_>| {
-                    self.endpoint.scatter(self.pd, wr.list, offset, source)
+                    self.endpoint.scatter(pd, wr.list, offset, source)
                 };
                 scatter(0, &Source::Bytes(&grh.bytes))
                     .and_then(|()| scatter(GRH, &Source::Packet(skb, off, len)))
@@ -134,10 +135,7 @@ impl Ud {
     /// Returns the index of the oldest receive.
     fn next_receive(self: &Arc<Self>, inner: &mut Locked<'_>) -> Result<u32, Drop> {
         let rq = inner.rq.as_mut().ok_or(Drop::NoReceive)?;
-        if let Some(index) = rq.oldest() {
-            return Ok(index);
-        }
-        match rq.fetch() {
+        match rq.oldest() {
             Ok(Some(index)) => Ok(index),
             Ok(None) => Err(Drop::NoReceive),
             // A wild index: nothing in the ring can be believed.

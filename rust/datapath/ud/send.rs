@@ -16,7 +16,6 @@ use crate::{
     datapath::{
         ah::Destination,
         cq::Completion,
-        endpoint::Endpoint,
         limits::MAX_DATAGRAM,
         mr::AccessError,
         wqe::{
@@ -109,13 +108,15 @@ impl Pending {
     }
 
     /// Hands over what is collected.
-    fn flush(&mut self, endpoint: &Endpoint, route: Option<&CachedRoute>) {
-        let Some(burst) = self.burst.take() else {
+    fn flush(&mut self, qp: &Ud, route: Option<&CachedRoute>) {
+        let endpoint = &qp.endpoint;
+        let Some(mut burst) = self.burst.take() else {
             return;
         };
         // CAST: At most as many as a burst has segments.
         let n = burst.segments() as u64;
         let ttl = self.to.hop_limit.max(1);
+        burst.charge(&qp.account);
         let sent = route
             .ok_or(ENETUNREACH)
             .and_then(|cached| burst.xmit(&cached.route, NOT_ECT, ttl));
@@ -134,6 +135,12 @@ impl Ud {
         let mut pending = Pending::default();
         let mut more = true;
         for _ in 0..BATCH {
+            if self.account.must_wait() {
+                more = false;
+                // When packets have left, this goes on without a doorbell.
+                inner.sq.stay_awake();
+                break;
+            }
             more = match inner.sq.fetch() {
                 Ok(Some(index)) => self.send(inner, index, &mut pending),
                 Ok(None) => match inner.sq.sleep() {
@@ -146,7 +153,7 @@ impl Ud {
                 break;
             }
         }
-        pending.flush(&self.endpoint, inner.route.as_ref());
+        pending.flush(self, inner.route.as_ref());
         if more {
             inner.sq.stay_awake();
         }
@@ -208,7 +215,7 @@ impl Ud {
         let message = self.check(entry, attr.qkey)?;
         let (to, source_port) = (&message.to, message.source_port);
         if !pending.is_for(&message) {
-            pending.flush(&self.endpoint, route.as_ref());
+            pending.flush(self, route.as_ref());
             (pending.to, pending.source_port) = (*to, source_port);
         }
         if !route
@@ -222,12 +229,12 @@ impl Ud {
             return Err(WcStatus::LocalLength);
         }
         if pending.burst.is_some() && (pending.closed || message.size() > pending.first) {
-            pending.flush(&self.endpoint, route.as_ref());
+            pending.flush(self, route.as_ref());
         }
         let mut pushed = self.push(&message, pending);
         if matches!(pushed, Err(PushError::NoRoom)) && pending.burst.is_some() {
             // It may only be that the burst is full.
-            pending.flush(&self.endpoint, route.as_ref());
+            pending.flush(self, route.as_ref());
             pushed = self.push(&message, pending);
         }
         match pushed {
