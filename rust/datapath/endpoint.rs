@@ -205,6 +205,34 @@ impl Endpoint {
         self.mrs.reregister(old, pd, umem, range, access)
     }
 
+    /// Returns the unpinned memory of a region, and where in it the `len` bytes at `va` begin. Process
+    /// context.
+    ///
+    /// Errors: `EINVAL` if they are not in such a region of domain `pd`, `EPERM` if they are to be
+    /// written to and may not.
+    pub(crate) fn memory_of(
+        &self,
+        pd: u32,
+        key: u32,
+        va: u64,
+        len: u32,
+        write: bool,
+    ) -> Result<(Arc<Umem>, usize)> {
+        let mr = self
+            .mrs
+            .get(pd, key, va, len.into(), 0)
+            .map_err(|_| EINVAL)?;
+        let (_, _, access, umem) = mr.parts();
+        if !umem.is_on_demand() {
+            return Err(EINVAL);
+        }
+        if write && access & super::mr::access::LOCAL_WRITE == 0 {
+            return Err(EPERM);
+        }
+        let at = mr.offset_of(va, len.into()).map_err(|_| EINVAL)?;
+        Ok((umem.clone(), at))
+    }
+
     /// Ends a registration, see [`MrTable::deregister`].
     pub(crate) fn dereg_mr(&self, mr: &super::mr::Mr) -> Result {
         self.mrs.deregister(mr)

@@ -88,6 +88,16 @@ impl Endpoint {
         self.with_local(pd, sge, rights, |_, _, _| Ok(()))
     }
 
+    /// Checks a local scatter/gather element, and has memory fetched that is not there. Context and
+    /// errors as for [`Self::with_local`].
+    pub(super) fn touch_local(&self, pd: u32, sge: &Sge, rights: u32) -> Result<(), AccessError> {
+        self.with_local(pd, sge, rights, |memory, at, len| {
+            // CAST: `usize` is 64 bits wide here.
+            memory.touch(at, len as usize, rights & access::LOCAL_WRITE != 0);
+            Ok(())
+        })
+    }
+
     /// Calls `f` with each piece of memory that a peer names. Context and errors as for
     /// [`Self::with_local`].
     pub(super) fn with_remote<E: From<AccessError>>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: pinned user memory, reached by key.
+//! Memory regions: user memory, reached by key.
 
 use crate::{
     rdma::umem::Umem,
@@ -41,6 +41,19 @@ pub(crate) enum AccessError {
     Bounds,
     /// The region does not allow this use.
     Rights,
+    /// The memory is not there now, and is being fetched: to be tried again.
+    Absent,
+}
+
+impl From<Error> for AccessError {
+    /// What went wrong with memory whose range is inside of a region.
+    fn from(error: Error) -> Self {
+        if error == EAGAIN {
+            Self::Absent
+        } else {
+            Self::Bounds
+        }
+    }
 }
 
 /// Bits of a key that change each time its index is used again.
@@ -146,7 +159,7 @@ impl Mr {
         }
     }
 
-    /// Returns the pinned memory.
+    /// Returns the memory.
     pub(crate) fn memory(&self) -> &Umem {
         &self.umem
     }

@@ -663,7 +663,11 @@ impl TimerCallback for Qp {
                 QpState::Error => qp.flush(&mut inner),
                 QpState::SendQueueError => qp.flush_later(&mut inner),
                 _ if inner.peer_gone => qp.lose_posted(&mut inner),
-                _ => qp.complete_sent(&mut inner),
+                _ => {
+                    // An atomic may have waited for memory.
+                    qp.deliver(&mut inner);
+                    qp.complete_sent(&mut inner);
+                }
             }
             qp.arm(&inner);
             qp.want_to_send_on(&inner)

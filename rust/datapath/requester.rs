@@ -52,13 +52,17 @@ use proto::{
 pub(super) enum BuildError {
     /// The work request's memory may not be used (any more).
     Protection,
-    /// The burst has no room: try it in the next one.
+    /// The burst has no room: try it in the next one. Or memory is not there now: what could not be
+    /// built counts as lost, and comes again.
     NoRoom,
 }
 
 impl From<AccessError> for BuildError {
-    fn from(_: AccessError) -> Self {
-        BuildError::Protection
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::Absent => BuildError::NoRoom,
+            _ => BuildError::Protection,
+        }
     }
 }
 
@@ -163,7 +167,7 @@ impl Qp {
                     0
                 };
                 let is_wrong = |sge: &Sge| {
-                    let checked = self.endpoint.check_local(self.pd, sge, rights);
+                    let checked = self.endpoint.touch_local(self.pd, sge, rights);
                     checked.is_err()
                 };
                 if list.iter().any(|sge| is_wrong(&sge)) {
@@ -264,7 +268,8 @@ impl Qp {
         self.complete_sent(inner);
     }
 
-    /// Takes a response packet, whose payload is the `len` bytes at `off` of `skb`.
+    /// Takes a response packet, whose payload is the `len` bytes at `off` of `skb`. Returns false if
+    /// it cannot be taken now.
     pub(super) fn on_response(
         &self,
         inner: &mut Locked<'_>,
@@ -272,7 +277,7 @@ impl Qp {
         skb: &RxSkb,
         off: usize,
         len: u32,
-    ) {
+    ) -> bool {
         let target = inner.send.on_response(fields, len);
         let placed = match target {
             ResponseTarget::Ignore | ResponseTarget::Mismatch(_) => None,
@@ -287,12 +292,14 @@ impl Qp {
         };
         match placed {
             Some(Ok(())) => inner.send.response_placed(now(), fields),
+            Some(Err(AccessError::Absent)) => return false,
             Some(Err(_)) => inner
                 .send
                 .fail_message(fields.msn, WcStatus::LocalProtection),
             None => {}
         }
         self.complete_sent(inner);
+        true
     }
 
     fn place_response(
@@ -323,11 +330,12 @@ pub(super) fn push_piece(
     let len = len as usize;
     burst
         .push_umem(memory, at, len)
-        .map_err(|_| BuildError::NoRoom)?;
+        .map_err(|error| match error {
+            EFAULT => BuildError::Protection,
+            _ => BuildError::NoRoom,
+        })?;
     if let Some(sum) = sum {
-        *sum = memory
-            .crc32c(at, len, *sum)
-            .map_err(|_| BuildError::Protection)?;
+        *sum = memory.crc32c(at, len, *sum).map_err(AccessError::from)?;
     }
     Ok(())
 }
@@ -365,7 +373,7 @@ impl Source<'_> {
                 .ok_or(EFAULT)
                 .and_then(|b| memory.write(at, b)),
         }
-        .map_err(|_| AccessError::Bounds)
+        .map_err(AccessError::from)
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
         access,
         AccessError, //
     },
+    now,
     qp::{
         Locked,
         Qp, //
@@ -53,6 +54,42 @@ use proto::{
     },
 };
 
+/// What becomes of a request packet.
+pub(super) enum Outcome {
+    /// It is to be acknowledged.
+    Accept,
+    /// The NAK is to be sent while the packet is held.
+    Refuse(Nak),
+    /// Memory is not there now: the packet is to come again.
+    Later,
+}
+
+/// Why something could not be done.
+enum PlaceError {
+    Refused(Refusal),
+    /// Memory is not there now.
+    Absent,
+}
+
+impl PlaceError {
+    /// What has to do with memory that the peer, or a receive, names is refused for the reason `why`.
+    fn of(error: AccessError, why: Refusal) -> Self {
+        match error {
+            AccessError::Absent => Self::Absent,
+            _ => Self::Refused(why),
+        }
+    }
+}
+
+impl From<Refusal> for PlaceError {
+    fn from(why: Refusal) -> Self {
+        Self::Refused(why)
+    }
+}
+
+/// When to look again whether memory is there that an atomic needs, in nanoseconds.
+const ABSENT_NS: u64 = 200_000;
+
 /// `IB_WC_RECV`.
 const WC_RECV: u32 = 1 << 7;
 
@@ -60,14 +97,13 @@ const WC_RECV: u32 = 1 << 7;
 const WC_RECV_RDMA_WITH_IMM: u32 = WC_RECV + 1;
 
 impl Qp {
-    /// Takes a request packet. Returns the NAK to be sent while the packet is held; without one
-    /// the packet is to be acknowledged.
+    /// Takes a request packet.
     pub(super) fn on_request(
         &self,
         inner: &mut Locked<'_>,
         fields: &DataFields,
         source: &Source<'_>,
-    ) -> Option<Nak> {
+    ) -> Outcome {
         if inner.recv.begin(fields) {
             inner.rq_base = inner.rq.as_ref().map_or(0, |rq| rq.oldest_index());
         }
@@ -86,13 +122,14 @@ impl Qp {
                     inner.recv.placed(fields, source.len());
                     None
                 }
-                Err(why) => inner.recv.refuse(fields, why),
+                Err(PlaceError::Refused(why)) => inner.recv.refuse(fields, why),
+                Err(PlaceError::Absent) => return Outcome::Later,
             },
         };
         // A NAK that an atomic or a read brings is not for this packet, and holds nothing; the
         // stream gives the packet's own NAK above.
         self.deliver(inner);
-        nak
+        nak.map_or(Outcome::Accept, Outcome::Refuse)
     }
 
     /// Returns how many receives there are since RSN 0, having fetched them, if the packet needs to
@@ -116,7 +153,7 @@ impl Qp {
         inner: &Locked<'_>,
         target: Target,
         source: &Source<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PlaceError> {
         match target {
             Target::None => Ok(()),
             Target::Memory(range) if range.len == 0 => Ok(()),
@@ -128,13 +165,15 @@ impl Qp {
                     done += len;
                     Ok::<(), AccessError>(())
                 })
-                .map_err(|_| Refusal::RemoteAccess)
+                .map_err(|error| PlaceError::of(error, Refusal::RemoteAccess))
             }
             Target::ReadFrom(range) => self
-                .remote(&range, access::REMOTE_READ, |_, _, _| {
+                .remote(&range, access::REMOTE_READ, |memory, at, len| {
+                    // CAST: `usize` is 64 bits wide here.
+                    memory.touch(at, len as usize, false);
                     Ok::<(), AccessError>(())
                 })
-                .map_err(|_| Refusal::RemoteAccess),
+                .map_err(|error| PlaceError::of(error, Refusal::RemoteAccess)),
             Target::Recv { rsn, offset } => {
                 let rq = inner.rq.as_ref().ok_or(Refusal::ReceiveProtection)?;
                 let wr = rq
@@ -142,11 +181,11 @@ impl Qp {
                     .and_then(RecvWr::parse)
                     .ok_or(Refusal::ReceiveProtection)?;
                 if u64::from(offset) + u64::from(source.len()) > wr.list.total() {
-                    return Err(Refusal::ReceiveTooShort);
+                    return Err(Refusal::ReceiveTooShort.into());
                 }
                 self.endpoint
                     .scatter(rq.pd().unwrap_or(self.pd), wr.list, offset, source)
-                    .map_err(|_| Refusal::ReceiveProtection)
+                    .map_err(|error| PlaceError::of(error, Refusal::ReceiveProtection))
             }
         }
     }
@@ -183,7 +222,15 @@ impl Qp {
                 } => {
                     let result = match opcode {
                         Opcode::Flush => self.flush_memory(&target, what),
-                        _ => self.atomic(opcode, &target, compare_add, swap),
+                        _ => match self.atomic(opcode, &target, compare_add, swap) {
+                            Ok(found) => Ok(found),
+                            Err(PlaceError::Refused(why)) => Err(why),
+                            Err(PlaceError::Absent) => {
+                                inner.recv.atomic_later();
+                                self.timer.arm_by(now().0 + ABSENT_NS);
+                                return;
+                            }
+                        },
                     };
                     if let Some(nak) = inner.recv.atomic_result(result) {
                         self.tell(inner, &nak);
@@ -214,12 +261,12 @@ impl Qp {
         target: &MemoryRange,
         compare_add: u64,
         swap: u64,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, PlaceError> {
         let rights = match opcode {
             Opcode::AtomicWrite => access::REMOTE_WRITE,
             _ => access::REMOTE_ATOMIC,
         };
-        let mut found = Err(Refusal::RemoteAccess);
+        let mut found = Err(EFAULT);
         self.remote(target, rights, |memory, at, len| {
             // A word that is aligned is in one piece.
             found = match opcode {
@@ -227,12 +274,14 @@ impl Qp {
                 Opcode::CmpSwap => memory.compare_exchange(at, compare_add, swap),
                 Opcode::AtomicWrite => memory.store(at, swap).map(|()| 0),
                 _ => memory.fetch_add(at, compare_add),
-            }
-            .map_err(|_| Refusal::InvalidRequest);
+            };
             Ok::<(), AccessError>(())
         })
-        .map_err(|_| Refusal::RemoteAccess)?;
-        found
+        .map_err(|error| PlaceError::of(error, Refusal::RemoteAccess))?;
+        found.map_err(|error| match error {
+            EAGAIN => PlaceError::Absent,
+            _ => PlaceError::Refused(Refusal::InvalidRequest),
+        })
     }
 
     /// Sees to it that what was written to memory is visible to all. It is already: packets are

@@ -10,7 +10,8 @@ use super::{
     counters::Drop,
     host::Host,
     now,
-    requester::Source, //
+    requester::Source,
+    responder::Outcome, //
 };
 use crate::{
     net::{
@@ -498,7 +499,14 @@ impl Conn {
         let verdict = match fields.opcode {
             Opcode::Void => Verdict::Accept,
             _ => match self.endpoint.host().qps.lookup(fields.dst_qpn.0) {
-                Some(qp) => self.to_qp(&qp, data, skb, source),
+                Some(qp) => match self.to_qp(&qp, data, skb, source) {
+                    Some(verdict) => verdict,
+                    None => {
+                        let proto = &mut self.inner.lock().proto;
+                        proto.rx_abort(data.path, data.psn);
+                        return Ok(());
+                    }
+                },
                 None => unknown(data),
             },
         };
@@ -509,34 +517,35 @@ impl Conn {
         Ok(())
     }
 
-    /// Hands a data packet to its queue pair.
+    /// Hands a data packet to its queue pair; [`None`] if it cannot be taken now, and is to come
+    /// again.
     fn to_qp(
         &self,
         qp: &Arc<super::qp::Qp>,
         data: &DataHeader,
         skb: &RxSkb,
         (off, len): (usize, u32),
-    ) -> Verdict {
+    ) -> Option<Verdict> {
         let fields = &data.fields;
         let mut inner = qp.inner.lock();
         if !inner.belongs_to(self) {
-            return unknown(data);
+            return Some(unknown(data));
         }
         let verdict = match fields.opcode {
             Opcode::Nak => {
                 inner.send.on_nak(now(), fields);
                 qp.complete_sent(&mut inner);
-                Verdict::Accept
+                Some(Verdict::Accept)
             }
-            Opcode::ReadResponse | Opcode::AtomicResponse => {
-                qp.on_response(&mut inner, fields, skb, off, len);
-                Verdict::Accept
-            }
+            Opcode::ReadResponse | Opcode::AtomicResponse => qp
+                .on_response(&mut inner, fields, skb, off, len)
+                .then_some(Verdict::Accept),
             _ => {
                 let source = Source::Packet(skb, off, len);
                 match qp.on_request(&mut inner, fields, &source) {
-                    Some(nak) => Verdict::Refuse(nak.to_desc()),
-                    None => Verdict::Accept,
+                    Outcome::Refuse(nak) => Some(Verdict::Refuse(nak.to_desc())),
+                    Outcome::Accept => Some(Verdict::Accept),
+                    Outcome::Later => None,
                 }
             }
         };

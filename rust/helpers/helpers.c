@@ -3,6 +3,7 @@
 #include "helpers.h"
 
 #include "net.c"
+#include "odp.c"
 #include "params.c"
 #include "sync.c"
 

@@ -10,6 +10,7 @@
 
 #include "ib_verbs.h"
 #include "net.h"
+#include "odp.h"
 #include "params.h"
 #include "sync.h"
 

@@ -331,8 +331,8 @@ impl TxBurst {
         while done < len {
             let fragment = at
                 .checked_add(done)
-                .and_then(|at| umem.fragment(at, len - done))
-                .ok_or(EFAULT)?;
+                .ok_or(EFAULT)
+                .and_then(|at| umem.fragment(at, len - done))?;
             push(self, &fragment)?;
             done += fragment.len();
         }

@@ -44,6 +44,7 @@ use crate::{
         },
         ops::{
             CqInit,
+            MemoryRange,
             MrChange,
             MrInit,
             MrKeys,
@@ -225,6 +226,7 @@ impl Operations for Device {
             max_srq: limits::MAX_SRQ,
             max_srq_wr: limits::MAX_QP_WR,
             max_srq_sge: limits::MAX_SGE,
+            on_demand_paging: true,
             max_mcast_grp: limits::MAX_GROUPS,
             max_mcast_qp_attach: limits::MAX_GROUP_MEMBERS,
             max_total_mcast_qp_attach: limits::MAX_MEMBERS,
@@ -465,6 +467,15 @@ impl Operations for Device {
         change: &MrChange,
     ) -> Result {
         mr.reregister(dev, pd, change)
+    }
+
+    fn prefetch_mr(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        range: &MemoryRange,
+        write: bool,
+    ) -> Result {
+        mr::prefetch(dev, pd, range, write)
     }
 
     fn dereg_mr(dev: &rdma::Device<Self>, mr: &rdma::Mr<Self>) -> Result {

@@ -18,6 +18,7 @@ use crate::{
     rdma::{
         self,
         ops::{
+            MemoryRange,
             MrChange,
             MrInit,
             MrKeys, //
@@ -42,6 +43,9 @@ const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
     | bindings::ib_access_flags_IB_ACCESS_MW_BIND
     | bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL;
+
+/// The memory is not to be pinned.
+const ON_DEMAND: u32 = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND;
 
 /// Wishes that a device may ignore.
 const OPTIONAL: u32 = bindings::ib_access_flags_IB_ACCESS_OPTIONAL;
@@ -98,7 +102,8 @@ fn is_writable(access: u32) -> bool {
     access & WRITES != 0
 }
 
-/// Pins a range of the process's memory and makes a region of it.
+/// Makes a region of a range of the process's memory, which is pinned unless it is to be paged on
+/// demand.
 pub(super) fn register(
     dev: &rdma::Device<Device>,
     pd: &rdma::Pd<Device>,
@@ -106,9 +111,19 @@ pub(super) fn register(
     mut udata: UserData<'_, Device>,
 ) -> Result<(Mr, MrKeys)> {
     udata.no_request()?;
-    let access = check(init.length, init.virt_addr, init.access_flags)?;
+    let on_demand = init.access_flags & ON_DEMAND != 0;
+    if on_demand && init.start == 0 && init.length == u64::MAX {
+        // All of the address space.
+        return Err(EOPNOTSUPP);
+    }
+    let access = check(init.length, init.virt_addr, init.access_flags & !ON_DEMAND)?;
     let permit = Permit::new(&dev.quotas, quota::Kind::Mr)?;
-    let umem = Arc::new(Umem::pin(dev, init.start, init.length, access)?, GFP_KERNEL)?;
+    let umem = if on_demand {
+        Umem::on_demand(dev, init.start, init.length, access | ON_DEMAND)?
+    } else {
+        Umem::pin(dev, init.start, init.length, access)?
+    };
+    let umem = Arc::new(umem, GFP_KERNEL)?;
     // Before the region exists, for nothing may fail after that.
     udata.no_response()?;
     let mr = dev
@@ -124,6 +139,24 @@ pub(super) fn register(
     })?;
     let mr = finish(dev, mr, init.start, permit)?;
     Ok((mr, keys))
+}
+
+/// Has memory of regions fetched that is not pinned, for it will be needed.
+///
+/// Errors: `EINVAL` if a region is not of this domain or not such memory, `EPERM` if it may not be
+/// written and should be fetched for that, what fetching returns.
+pub(super) fn prefetch(
+    dev: &rdma::Device<Device>,
+    pd: &rdma::Pd<Device>,
+    element: &MemoryRange,
+    write: bool,
+) -> Result {
+    // CAST: `usize` is 64 bits wide here.
+    let len = element.len as usize;
+    let (umem, at) =
+        dev.endpoint
+            .memory_of(pd.number(), element.lkey, element.addr, element.len, write)?;
+    umem.prefetch(at, len, write)
 }
 
 /// Makes a region of all memory that the kernel has mapped, for a user there: addresses are the
@@ -190,7 +223,7 @@ fn finish(
 impl Mr {
     /// Changes memory, domain or rights of a region that a process has. Its keys stay.
     ///
-    /// Errors: those of [`register`]; `EINVAL` while memory windows are bound to the region. It
+    /// Errors: those of [`register`]; `EOPNOTSUPP` for memory that is not pinned; `EINVAL` while memory windows are bound to the region. It
     /// stays as it was then.
     pub(super) fn reregister(
         &self,
@@ -203,6 +236,9 @@ impl Mr {
         };
         let mut current = mr.lock();
         let (mut va, mut len, mut access, umem) = current.mr.parts();
+        if umem.is_on_demand() {
+            return Err(EOPNOTSUPP);
+        }
         let mut start = current.start;
         let was_writable = is_writable(access);
         if let Some((new_start, length, virt_addr)) = change.range {

@@ -53,6 +53,8 @@ pub struct DeviceAttr {
     pub max_srq: u32,
     pub max_srq_wr: u32,
     pub max_srq_sge: u32,
+    /// Of all operations of connected queue pairs, for memory that is registered so.
+    pub on_demand_paging: bool,
     pub max_mcast_grp: u32,
     pub max_mcast_qp_attach: u32,
     pub max_total_mcast_qp_attach: u32,
@@ -106,6 +108,23 @@ impl DeviceAttr {
         attr.hca_core_clock = self.hca_core_clock;
         if self.allow_user_unregister {
             attr.kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
+        }
+        if self.on_demand_paging {
+            const CONNECTED: u32 = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV;
+            const RELIABLE: u32 = CONNECTED
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_READ
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_FLUSH
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC_WRITE;
+
+            attr.kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
+            attr.odp_caps.general_caps =
+                u64::from(bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT);
+            attr.odp_caps.per_transport_caps.rc_odp_caps = RELIABLE;
+            attr.odp_caps.per_transport_caps.uc_odp_caps = CONNECTED;
         }
     }
 }

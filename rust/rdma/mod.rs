@@ -17,6 +17,7 @@ pub mod gid;
 pub mod link;
 pub mod mmap;
 pub mod object;
+mod odp;
 pub mod ops;
 pub mod param;
 pub mod post;

@@ -161,6 +161,15 @@ pub struct MrChange {
     pub access_flags: Option<u32>,
 }
 
+/// A range of a memory region.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs)]
+pub struct MemoryRange {
+    pub lkey: u32,
+    pub addr: u64,
+    pub len: u32,
+}
+
 /// The keys of a memory region.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs)]
@@ -402,6 +411,9 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Changes a memory region, which then belongs to domain `pd`. Its keys stay.
     fn rereg_mr(dev: &Device<Self>, mr: &Mr<Self>, pd: &Pd<Self>, change: &MrChange) -> Result;
 
+    /// Fetches memory of a region of domain `pd` that is not pinned, for reading or writing.
+    fn prefetch_mr(dev: &Device<Self>, pd: &Pd<Self>, range: &MemoryRange, write: bool) -> Result;
+
     /// Ends the use of a memory region, which is dropped after this, unless it fails.
     fn dereg_mr(dev: &Device<Self>, mr: &Mr<Self>) -> Result;
 
@@ -520,6 +532,7 @@ impl<T: Operations> VTable<T> {
         alloc_mr: Some(Self::alloc_mr),
         map_mr_sg: Some(Self::map_mr_sg),
         rereg_user_mr: Some(Self::rereg_user_mr),
+        advise_mr: Some(Self::advise_mr),
         dereg_mr: Some(Self::dereg_mr),
 
         alloc_mw: Some(Self::alloc_mw),

@@ -15,6 +15,7 @@ use kernel::{
         PAGE_SIZE, //
     },
     prelude::*,
+    sync::Arc,
     workqueue::{
         Work,
         WorkItem, //
@@ -23,6 +24,7 @@ use kernel::{
 
 use super::{
     device::Device,
+    odp::OnDemand,
     ops::Operations,
     work, //
 };
@@ -50,6 +52,8 @@ enum Backing {
         /// One entry a page, from the one that contains the first byte.
         pages: KVVec<Page>,
     },
+    /// In memory of a process that is not pinned.
+    OnDemand(Option<Arc<OnDemand>>),
     /// Where their offset says, which is the address in the kernel's linear mapping: what
     /// `ib_dma_map_…()` returns for a device without DMA.
     Kernel,
@@ -59,8 +63,8 @@ enum Backing {
 ///
 /// # Invariants
 ///
-/// The page is pinned, or in use by the user in the kernel who has named it, and mapped in the
-/// kernel at `address`.
+/// The page is mapped in the kernel at `address`; it is pinned, or in use by the user in the kernel
+/// who has named it, or stays for as long as its finder has bottom halves disabled.
 #[derive(Clone, Copy)]
 struct Page {
     page: NonNull<bindings::page>,
@@ -74,6 +78,21 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Page {
+    /// Returns a page of a process.
+    ///
+    /// # Safety
+    ///
+    /// The page stays for as long as the result is used.
+    unsafe fn of_process(page: NonNull<bindings::page>) -> Result<Self> {
+        // SAFETY: The page stays, by the requirements of this function.
+        let address = unsafe { bindings::metaroce_page_address(page.as_ptr()) };
+        // INVARIANT: This is the kernel's permanent mapping of the page.
+        Ok(Self {
+            page,
+            address: NonNull::new(address.cast()).ok_or(EFAULT)?,
+        })
+    }
+
     /// Returns the page of the kernel's that contains `address`, if there is one.
     fn of_kernel(address: usize) -> Option<Self> {
         let start = address & PAGE_MASK;
@@ -215,6 +234,65 @@ impl Umem {
         })
     }
 
+    /// Takes note of `len` bytes at `addr` of the current process, which are not pinned.
+    ///
+    /// What is done with them fails with `EAGAIN` if they are not there; then they are fetched, and
+    /// it is to be tried again. Bottom halves are disabled for as long as they are used.
+    ///
+    /// # Errors
+    ///
+    /// What ib_core says; `EOPNOTSUPP` if the kernel has no on-demand paging.
+    pub fn on_demand<T: Operations>(
+        dev: &Device<T>,
+        addr: u64,
+        len: u64,
+        access: u32,
+    ) -> Result<Self> {
+        let len = usize::try_from(len)?;
+        let odp = OnDemand::new(dev, addr, len, access)?;
+        Ok(Self {
+            backing: Backing::OnDemand(Some(odp)),
+            offset: usize::try_from(addr)? & !PAGE_MASK,
+            len,
+        })
+    }
+
+    /// Returns whether the memory is not pinned.
+    pub fn is_on_demand(&self) -> bool {
+        matches!(self.backing, Backing::OnDemand(_))
+    }
+
+    /// Has `len` bytes at `off` of memory that is not pinned fetched if they are not there, for they
+    /// will be needed. Context as for their use.
+    pub fn touch(&self, off: usize, len: usize, write: bool) {
+        if !self.is_on_demand() {
+            return;
+        }
+        let mut done = 0;
+        while done < len {
+            match self.locate(off + done, len - done, write) {
+                Ok((_, _, room)) => done += room,
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Fetches `len` bytes at `off` of memory that is not pinned, for reading or writing. Process
+    /// context.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if they are not all inside, or cannot be had; others if that cannot be said now.
+    pub fn prefetch(&self, off: usize, len: usize, write: bool) -> Result {
+        if off.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(EFAULT);
+        }
+        match &self.backing {
+            Backing::OnDemand(Some(odp)) => odp.prefetch(self.offset + off, len, write),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns all memory that the kernel has mapped linearly, where offsets are addresses.
     ///
     /// It is for users in the kernel, who may name any address; one that is not in the linear
@@ -273,33 +351,53 @@ impl Umem {
     }
 
     /// Returns the page of the byte at `off`, and where in it the byte is, how many bytes of the
-    /// range follow in that page, counting the byte itself.
-    fn locate(&self, off: usize) -> Option<(Page, usize, usize)> {
+    /// range follow in that page, counting the byte itself. `want` is how many are needed in all,
+    /// should they have to be fetched.
+    ///
+    /// Errors: `EFAULT` if there is no such byte, `EAGAIN` if it is not there now.
+    fn locate(&self, off: usize, want: usize, write: bool) -> Result<(Page, usize, usize)> {
         if off >= self.len {
-            return None;
+            return Err(EFAULT);
         }
-        let at = self.offset.checked_add(off)?;
+        let at = self.offset.checked_add(off).ok_or(EFAULT)?;
         let page = match &self.backing {
-            Backing::User { pages, .. } => *pages.get(at / PAGE_SIZE)?,
-            Backing::Kernel => Page::of_kernel(at)?,
+            Backing::User { pages, .. } => *pages.get(at / PAGE_SIZE).ok_or(EFAULT)?,
+            Backing::OnDemand(odp) => {
+                let odp = odp.as_ref().ok_or(EFAULT)?;
+                let page = odp.page(at / PAGE_SIZE, write).inspect_err(|error| {
+                    if *error == EAGAIN {
+                        odp.want(at, want.min(self.len - off), write);
+                    }
+                })?;
+                // SAFETY: Users have bottom halves disabled, see `on_demand`.
+                unsafe { Page::of_process(page) }?
+            }
+            Backing::Kernel => Page::of_kernel(at).ok_or(EFAULT)?,
         };
         let in_page = at % PAGE_SIZE;
-        Some((page, in_page, (PAGE_SIZE - in_page).min(self.len - off)))
+        Ok((page, in_page, (PAGE_SIZE - in_page).min(self.len - off)))
     }
 
-    /// Returns the longest piece of at most `len` bytes from `off` on that lies in one page;
-    /// [`None`] if there is none.
-    pub fn fragment(&self, off: usize, len: usize) -> Option<Fragment> {
-        let (page, offset, room) = self.locate(off)?;
+    /// Returns the longest piece of at most `len` bytes from `off` on that lies in one page, to be
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if there is none, `EAGAIN` if it is not there now.
+    pub fn fragment(&self, off: usize, len: usize) -> Result<Fragment> {
+        let (page, offset, room) = self.locate(off, len, false)?;
         let len = room.min(len);
         let shareable = match self.backing {
-            Backing::User { .. } => true,
+            Backing::User { .. } | Backing::OnDemand(_) => true,
             // SAFETY: By the invariant of `Page`.
             Backing::Kernel => unsafe { bindings::metaroce_page_is_shareable(page.page.as_ptr()) },
         };
         // SAFETY: `offset` is less than the size of the page, which is mapped as a whole.
         let address = unsafe { page.address.add(offset) };
-        (len != 0).then_some(Fragment {
+        if len == 0 {
+            return Err(EFAULT);
+        }
+        Ok(Fragment {
             page: page.page,
             address,
             offset,
@@ -312,11 +410,13 @@ impl Umem {
     ///
     /// # Errors
     ///
-    /// `EFAULT`, and nothing called, if the range is not inside.
+    /// `EFAULT`, and nothing called, if the range is not inside; `EAGAIN` if some of it is not there
+    /// now.
     fn for_each_piece(
         &self,
         off: usize,
         len: usize,
+        write: bool,
         mut f: impl FnMut(*mut u8, usize, usize),
     ) -> Result {
         if off.checked_add(len).is_none_or(|end| end > self.len) {
@@ -324,7 +424,7 @@ impl Umem {
         }
         let mut done = 0;
         while done < len {
-            let (page, in_page, room) = self.locate(off + done).ok_or(EFAULT)?;
+            let (page, in_page, room) = self.locate(off + done, len - done, write)?;
             let n = room.min(len - done);
             // CAST: `in_page` is less than the size of the page.
             f(page.address.as_ptr().wrapping_add(in_page), done, n);
@@ -340,7 +440,7 @@ impl Umem {
     /// `EFAULT`, and nothing copied, if they are not all inside.
     pub fn read(&self, off: usize, buf: &mut [u8]) -> Result {
         let to = buf.as_mut_ptr();
-        self.for_each_piece(off, buf.len(), |from, at, n| {
+        self.for_each_piece(off, buf.len(), false, |from, at, n| {
             // SAFETY: `from` is valid for `n` bytes, for the page stays, and `at + n` is at
             // most the length of `buf`, to which this has the only reference.
             unsafe { bindings::metaroce_copy_shared(to.add(at).cast(), from.cast(), n) };
@@ -354,15 +454,15 @@ impl Umem {
     /// `EFAULT`, and nothing copied, if it does not fit.
     pub fn write(&self, off: usize, buf: &[u8]) -> Result {
         let from = buf.as_ptr();
-        self.for_each_piece(off, buf.len(), |to, at, n| {
+        self.for_each_piece(off, buf.len(), true, |to, at, n| {
             // SAFETY: `to` is valid for `n` bytes, for the page stays, and `at + n` is at most
             // the length of `buf`.
             unsafe { bindings::metaroce_copy_shared(to.cast(), from.add(at).cast(), n) };
         })
     }
 
-    /// Calls `f` with each piece of the `len` bytes at `off`, in order: the address, and the
-    /// number of bytes.
+    /// Calls `f` with each piece of the `len` bytes at `off`, in order, to be written to: the
+    /// address, and the number of bytes.
     ///
     /// For copies by others (from a socket buffer, say) that cannot copy through a slice. The
     /// address is valid for that many bytes while `f` runs; other users change the memory at the
@@ -378,7 +478,7 @@ impl Umem {
         mut f: impl FnMut(NonNull<u8>, usize) -> Result,
     ) -> Result {
         let mut result = Ok(());
-        self.for_each_piece(off, len, |address, _, n| {
+        self.for_each_piece(off, len, true, |address, _, n| {
             if result.is_ok() {
                 result = NonNull::new(address)
                     .ok_or(EFAULT)
@@ -395,7 +495,7 @@ impl Umem {
     ///
     /// `EFAULT` if they are not all inside.
     pub fn crc32c(&self, off: usize, len: usize, mut crc: u32) -> Result<u32> {
-        self.for_each_piece(off, len, |address, _, n| {
+        self.for_each_piece(off, len, false, |address, _, n| {
             // SAFETY: `for_each_piece()` gives addresses that are valid for that many bytes.
             // C reads them as the memory of user space that it is, whatever changes meanwhile.
             crc = unsafe { bindings::crc32c(crc, address.cast_const().cast(), n) };
@@ -405,7 +505,7 @@ impl Umem {
 
     /// Returns the 64-bit word at `off` for atomic access.
     fn word(&self, off: usize) -> Result<*mut u64> {
-        let (page, in_page, room) = self.locate(off).ok_or(EFAULT)?;
+        let (page, in_page, room) = self.locate(off, size_of::<u64>(), true)?;
         if room < size_of::<u64>() {
             return Err(EFAULT);
         }
@@ -459,17 +559,21 @@ impl Umem {
 
 impl Drop for Umem {
     fn drop(&mut self) {
-        let Backing::User { pinned, .. } = &mut self.backing else {
-            return;
-        };
-        let Some(pinned) = pinned.take() else {
-            return;
-        };
         // SAFETY: Looks at the current context only.
-        if unsafe { bindings::metaroce_may_sleep() } {
-            drop(pinned);
-        } else {
-            work::queue().enqueue(pinned);
+        let may_sleep = unsafe { bindings::metaroce_may_sleep() };
+        match &mut self.backing {
+            Backing::User { pinned, .. } => {
+                if let Some(pinned) = pinned.take().filter(|_| !may_sleep) {
+                    work::queue().enqueue(pinned);
+                }
+            }
+            Backing::OnDemand(odp) => {
+                if let Some(odp) = odp.take().filter(|_| !may_sleep) {
+                    // What is queued has another reference, and drops it where that may sleep.
+                    odp.enqueue();
+                }
+            }
+            Backing::Kernel => {}
         }
     }
 }

@@ -71,6 +71,7 @@ static void add_all(void)
 	tests_atomic();
 	tests_mw();
 	tests_srq();
+	tests_odp();
 	tests_ud();
 	tests_uc();
 	tests_rereg();

@@ -246,6 +246,7 @@ void tests_abuse(void);
 void tests_atomic(void);
 void tests_mw(void);
 void tests_srq(void);
+void tests_odp(void);
 void tests_ud(void);
 void tests_uc(void);
 void tests_rereg(void);

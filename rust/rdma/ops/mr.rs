@@ -4,6 +4,7 @@
 
 use super::{
     Device,
+    MemoryRange,
     Mr,
     MrChange,
     Operations,
@@ -35,6 +36,63 @@ impl<T: Operations> VTable<T> {
             Ok(Self::new_mr(place, data, &keys))
         };
         alloc().unwrap_or_else(|e: Error| e.to_ptr())
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live domain of `T` and a list of `num` elements.
+    pub(super) unsafe extern "C" fn advise_mr(
+        pd: *mut bindings::ib_pd,
+        advice: bindings::ib_uverbs_advise_mr_advice,
+        flags: u32,
+        list: *mut bindings::ib_sge,
+        num: u32,
+        _attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int {
+        const READ: u32 = bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH;
+        const WRITE: u32 =
+            bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+        const NO_FAULT: u32 =
+            bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+        const FLUSH: u32 = bindings::ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
+
+        from_result(|| {
+            if flags & !FLUSH != 0 {
+                return Err(EOPNOTSUPP);
+            }
+            let write = match advice {
+                READ => false,
+                WRITE => true,
+                // There is nothing to be had without a fault that a fault would not find.
+                NO_FAULT => return Ok(0),
+                _ => return Err(EOPNOTSUPP),
+            };
+            // SAFETY: By the requirements of this function.
+            let (dev, pd, list) = unsafe {
+                (
+                    Device::<T>::from_raw((*pd).device),
+                    Pd::<T>::from_raw(pd),
+                    // CAST: `usize` has at least the bits of `u32`.
+                    core::slice::from_raw_parts(list, num as usize),
+                )
+            };
+            for sge in list {
+                let range = MemoryRange {
+                    lkey: sge.lkey,
+                    addr: sge.addr,
+                    len: sge.length,
+                };
+                match T::prefetch_mr(dev, pd, &range, write) {
+                    // Without the flag it is an advice: what cannot be had now is fetched when it
+                    // is needed.
+                    Err(EINVAL) => return Err(EINVAL),
+                    Err(EPERM) => return Err(EPERM),
+                    Err(error) if flags & FLUSH != 0 => return Err(error),
+                    _ => {}
+                }
+            }
+            Ok(0)
+        })
     }
 
     /// # Safety

@@ -23,6 +23,7 @@ struct Context {
 static OPS: c::verbs_context_ops = {
     // SAFETY: All members are optional functions, for which zero is `None`.
     let mut ops: c::verbs_context_ops = unsafe { core::mem::zeroed() };
+    ops.advise_mr = Some(c::ibv_cmd_advise_mr);
     ops.alloc_mw = Some(mw::alloc_mw);
     ops.alloc_parent_domain = Some(pd::alloc_parent_domain);
     ops.alloc_pd = Some(pd::alloc_pd);

@@ -131,6 +131,12 @@ where
         }
     }
 
+    /// The atomic that [`pop_delivery`](Self::pop_delivery) handed out cannot be executed now: it is
+    /// handed out again.
+    pub fn atomic_later(&mut self) {
+        self.executing = false;
+    }
+
     /// Whether all messages before a fatal refusal are delivered.
     fn is_failing(&self) -> bool {
         self.fatal.is_some_and(|f| !self.next.before(f.msn))

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory that is not pinned: pages come when they are needed, and go when the process says. */
+#include "mrverbs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN	(64 * 1024 + 100U)
+
+enum {
+	WR = 0xa1,
+	RECV = 0x100,
+};
+
+struct area {
+	uint8_t *p;
+	size_t len;
+	struct ibv_mr *mr;
+};
+
+#define ALL	(ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC)
+
+static void *pages(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	CHECK(p != MAP_FAILED, "mmap of %zu bytes: %m", len);
+	return p;
+}
+
+static void area_new(struct area *area, struct host *host, size_t len, int access)
+{
+	area->len = len;
+	area->p = pages(len);
+	area->mr = ibv_reg_mr(host->pd, area->p, len, access | IBV_ACCESS_ON_DEMAND);
+	if (!area->mr && errno == EOPNOTSUPP)
+		SKIP("no on-demand paging");
+	CHECK(area->mr, "ibv_reg_mr of %zu bytes on %s: %m", len, host->name);
+}
+
+static void area_free(struct area *area)
+{
+	OK(ibv_dereg_mr(area->mr));
+	munmap(area->p, area->len);
+}
+
+struct setup {
+	struct pair pair;
+	struct area src, dst;
+};
+
+static void set_up(struct setup *s, struct env *env)
+{
+	pair_new(&s->pair, env, OPTS(.qp_access = ALL));
+	area_new(&s->src, &env->a, 1 << 20, IBV_ACCESS_LOCAL_WRITE);
+	area_new(&s->dst, &env->b, 1 << 20, ALL);
+}
+
+static void tear_down(struct setup *s)
+{
+	pair_free(&s->pair);
+	area_free(&s->src);
+	area_free(&s->dst);
+}
+
+static void request(struct setup *s, enum ibv_wr_opcode op, uint32_t len)
+{
+	OK(post_send(&s->pair.a, op, WR, s->src.p, len, s->src.mr->lkey, s->dst.p,
+		     s->dst.mr->rkey, IBV_SEND_SIGNALED));
+	cq_expect(&s->pair.a.scq, WR, IBV_WC_SUCCESS);
+}
+
+/* Nothing of the memory was ever touched at the other end. */
+static void operations(struct env *env, const struct test *test)
+{
+	enum ibv_wr_opcode op = test->arg[0];
+	struct setup s;
+
+	set_up(&s, env);
+	if (op == IBV_WR_RDMA_READ)
+		fill(s.dst.p, LEN, 3);
+	else
+		fill(s.src.p, LEN, 3);
+	if (op_receives(op))
+		OK(post_recv(&s.pair.b, RECV, s.dst.p, LEN, s.dst.mr->lkey));
+	request(&s, op, LEN);
+	if (op_receives(op))
+		cq_expect(&s.pair.b.rcq, RECV, IBV_WC_SUCCESS);
+	check(op == IBV_WR_RDMA_READ ? s.src.p : s.dst.p, LEN, 3, op_name(op));
+	tear_down(&s);
+}
+
+static void atomics(struct env *env, const struct test *test)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = WR, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_sge sge;
+	struct setup s;
+
+	(void)test;
+	set_up(&s, env);
+	sge = (struct ibv_sge){ (uintptr_t)s.src.p, 8, s.src.mr->lkey };
+	wr.sg_list = &sge;
+	wr.wr.atomic.rkey = s.dst.mr->rkey;
+	wr.wr.atomic.compare_add = 5;
+	for (uint64_t i = 0; i < 10; i++) {
+		wr.wr.atomic.remote_addr = (uintptr_t)s.dst.p + 4096 * (i % 5);
+		OK(ibv_post_send(s.pair.a.qp, &wr, &bad));
+		cq_expect(&s.pair.a.scq, WR, IBV_WC_SUCCESS);
+		CHECK_EQ(*(uint64_t *)s.src.p, i / 5 * 5, "value before");
+	}
+	CHECK_EQ(*(uint64_t *)(s.dst.p + 4096), 10, "value after");
+	tear_down(&s);
+}
+
+/* Memory that is given back, and comes anew, is the process's new memory. */
+static void given_back(struct env *env, const struct test *test)
+{
+	struct setup s;
+
+	(void)test;
+	set_up(&s, env);
+	for (int i = 0; i < 5; i++) {
+		fill(s.src.p, LEN, i);
+		request(&s, IBV_WR_RDMA_WRITE, LEN);
+		check(s.dst.p, LEN, i, "data");
+		OK(madvise(s.dst.p, s.dst.len, MADV_DONTNEED));
+		check_byte(s.dst.p, LEN, 0, "memory given back");
+		OK(madvise(s.src.p, s.src.len, MADV_DONTNEED));
+	}
+	/* What is sent is what is there now: zeroes. */
+	memset(s.dst.p, 1, LEN);
+	request(&s, IBV_WR_RDMA_WRITE, LEN);
+	check_byte(s.dst.p, LEN, 0, "memory given back at the sender");
+	tear_down(&s);
+}
+
+/* Another mapping in the place of the registered one. */
+static void mapped_anew(struct env *env, const struct test *test)
+{
+	struct setup s;
+	void *p;
+
+	(void)test;
+	set_up(&s, env);
+	fill(s.src.p, LEN, 1);
+	request(&s, IBV_WR_RDMA_WRITE, LEN);
+	munmap(s.dst.p, s.dst.len);
+	p = mmap(s.dst.p, s.dst.len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	CHECK(p == s.dst.p, "mmap: %m");
+	fill(s.src.p, LEN, 2);
+	request(&s, IBV_WR_RDMA_WRITE, LEN);
+	check(s.dst.p, LEN, 2, "data in the new mapping");
+	tear_down(&s);
+}
+
+/* Memory that a child shares is copied when one of them writes: ours is the parent's. */
+static void after_fork(struct env *env, const struct test *test)
+{
+	int status, go[2];
+	struct setup s;
+	pid_t child;
+
+	(void)test;
+	set_up(&s, env);
+	fill(s.src.p, LEN, 1);
+	request(&s, IBV_WR_RDMA_WRITE, LEN);
+	CHECK(!pipe(go), "pipe: %m");
+	child = fork();
+	CHECK(child >= 0, "fork: %m");
+	if (!child) {
+		char c;
+		bool same = true;
+
+		if (read(go[0], &c, 1) != 1)
+			_exit(2);
+		for (size_t i = 0; i < LEN; i++)
+			same &= s.dst.p[i] == s.src.p[i];
+		_exit(!same);
+	}
+	fill(s.src.p, LEN, 2);
+	request(&s, IBV_WR_RDMA_WRITE, LEN);
+	check(s.dst.p, LEN, 2, "data at the parent");
+	CHECK_EQ(write(go[1], "x", 1), 1, "write");
+	CHECK(waitpid(child, &status, 0) == child, "waitpid: %m");
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "the child sees other data than it had");
+	tear_down(&s);
+}
+
+/* Memory that is not there any more. */
+static void unmapped(struct env *env, const struct test *test)
+{
+	bool remote = test->arg[0];
+	struct setup s;
+
+	set_up(&s, env);
+	memset(s.src.p, 1, LEN);
+	munmap(remote ? s.dst.p : s.src.p, 1 << 20);
+	OK(post_send(&s.pair.a, IBV_WR_RDMA_WRITE, WR, s.src.p, LEN, s.src.mr->lkey, s.dst.p,
+		     s.dst.mr->rkey, IBV_SEND_SIGNALED));
+	cq_expect(&s.pair.a.scq, WR, remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_LOC_PROT_ERR);
+	pair_free(&s.pair);
+	OK(ibv_dereg_mr(s.src.mr));
+	OK(ibv_dereg_mr(s.dst.mr));
+	env_check_works(env);
+}
+
+/* Memory that the process may only read cannot be written to by others. */
+static void read_only(struct env *env, const struct test *test)
+{
+	struct setup s;
+
+	(void)test;
+	set_up(&s, env);
+	fill(s.src.p, LEN, 1);
+	memset(s.dst.p, 7, LEN);
+	OK(mprotect(s.dst.p, s.dst.len, PROT_READ));
+	OK(post_send(&s.pair.a, IBV_WR_RDMA_WRITE, WR, s.src.p, LEN, s.src.mr->lkey, s.dst.p,
+		     s.dst.mr->rkey, IBV_SEND_SIGNALED));
+	cq_expect(&s.pair.a.scq, WR, IBV_WC_REM_ACCESS_ERR);
+	check_byte(s.dst.p, LEN, 7, "memory that is read only");
+	tear_down(&s);
+}
+
+/* A region that may not be locked, of which little is used. */
+static void not_locked(struct env *env, const struct test *test)
+{
+	struct rlimit limit = { 1 << 16, 1 << 16 };
+	struct area big;
+
+	(void)test;
+	OK(setrlimit(RLIMIT_MEMLOCK, &limit));
+	area_new(&big, &env->a, 1ULL << 29, ALL);
+	area_free(&big);
+}
+
+static void prefetch(struct env *env, const struct test *test)
+{
+	struct ibv_sge sge;
+	struct buf pinned;
+	struct setup s;
+
+	(void)test;
+	set_up(&s, env);
+	sge = (struct ibv_sge){ (uintptr_t)s.dst.p, LEN, s.dst.mr->lkey };
+	OK(ibv_advise_mr(env->b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+			 IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1));
+	OK(ibv_advise_mr(env->b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1));
+	fill(s.src.p, LEN, 1);
+	request(&s, IBV_WR_RDMA_WRITE, LEN);
+	check(s.dst.p, LEN, 1, "data");
+	/* Beyond the region; another domain; memory that is pinned; memory that is gone. */
+	sge.length = s.dst.len + 1;
+	REFUSED(ibv_advise_mr(env->b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH,
+			      IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1), EINVAL);
+	buf_new(&pinned, &env->b, LEN, IBV_ACCESS_LOCAL_WRITE);
+	sge = (struct ibv_sge){ (uintptr_t)pinned.p, LEN, pinned.mr->lkey };
+	REFUSED(ibv_advise_mr(env->b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH,
+			      IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1), EINVAL);
+	sge = (struct ibv_sge){ (uintptr_t)s.dst.p, LEN, s.dst.mr->lkey ^ 0x100 };
+	REFUSED(ibv_advise_mr(env->b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH,
+			      IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1), EINVAL);
+	sge.lkey = s.dst.mr->lkey;
+	munmap(s.dst.p, s.dst.len);
+	REFUSED(ibv_advise_mr(env->b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH,
+			      IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1), EFAULT);
+	buf_free(&pinned);
+	pair_free(&s.pair);
+	area_free(&s.src);
+	OK(ibv_dereg_mr(s.dst.mr));
+}
+
+static void not_changed(struct env *env, const struct test *test)
+{
+	struct area area;
+
+	(void)test;
+	area_new(&area, &env->a, 1 << 16, ALL);
+	errno = 0;
+	CHECK(ibv_rereg_mr(area.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			   IBV_ACCESS_LOCAL_WRITE), "rights of unpinned memory were changed");
+	CHECK_EQ(errno, EOPNOTSUPP, "errno");
+	area_free(&area);
+	/* The whole address space. */
+	REFUSED_PTR(ibv_reg_mr(env->a.pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND),
+		    EOPNOTSUPP);
+}
+
+void tests_odp(void)
+{
+	test_add("odp", operations, 0, IBV_WR_SEND, 0, "Send");
+	test_add("odp", operations, 0, IBV_WR_RDMA_WRITE, 0, "Write");
+	test_add("odp", operations, 0, IBV_WR_RDMA_WRITE_WITH_IMM, 0, "Write with immediate");
+	test_add("odp", operations, 0, IBV_WR_RDMA_READ, 0, "Read");
+	TEST("odp", atomics, "atomics");
+	TEST("odp", given_back, "memory given back");
+	TEST("odp", mapped_anew, "another mapping");
+	TEST("odp", after_fork, "after a fork");
+	test_add("odp", unmapped, 0, 0, 0, "unmapped at the sender");
+	test_add("odp", unmapped, 0, 1, 0, "unmapped at the receiver");
+	TEST("odp", read_only, "read-only memory");
+	TEST("odp", not_locked, "more than may be locked");
+	TEST("odp", prefetch, "prefetch");
+	TEST("odp", not_changed, "what cannot be asked for");
+}
