@@ -10,6 +10,7 @@
 #include <net/addrconf.h>
 #include <net/if_inet6.h>
 #include <net/ip.h>
+#include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
@@ -567,11 +568,76 @@ bool metaroce_dst_is_local(const struct dst_entry *dst)
 	return READ_ONCE(dst_dev(dst)->flags) & IFF_LOOPBACK;
 }
 
+static void metaroce_push_udp(struct sk_buff *skb, __be16 sport, __be16 dport)
+{
+	struct udphdr *uh = skb_push(skb, sizeof(*uh));
+
+	skb_reset_transport_header(skb);
+	uh->source = sport;
+	uh->dest = dport;
+	uh->len = htons(skb->len);
+}
+
+/*
+ * What is sent to a group is for members on this host too. The functions for
+ * tunnels do not give it to them: the stack takes their packets for copies.
+ */
+static void metaroce_xmit4_group(struct dst_entry *dst, struct sk_buff *skb,
+				 __be32 saddr, __be32 daddr, u8 tos, u8 ttl,
+				 __be16 sport, __be16 dport)
+{
+	struct net *net = dev_net(dst_dev(dst));
+	struct iphdr *iph;
+
+	metaroce_push_udp(skb, sport, dport);
+	udp_set_csum(false, skb, saddr, daddr, skb->len);
+	skb_dst_set(skb, dst);
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+	iph = skb_push(skb, sizeof(*iph));
+	skb_reset_network_header(skb);
+	iph->version = 4;
+	iph->ihl = sizeof(*iph) >> 2;
+	iph->tos = tos;
+	iph->frag_off = htons(IP_DF);
+	iph->ttl = ttl;
+	iph->protocol = IPPROTO_UDP;
+	iph->saddr = saddr;
+	iph->daddr = daddr;
+	__ip_select_ident(net, iph, skb_shinfo(skb)->gso_segs ?: 1);
+	ip_local_out(net, NULL, skb);
+}
+
+static void metaroce_xmit6_group(struct dst_entry *dst, struct sk_buff *skb,
+				 const struct in6_addr *saddr,
+				 const struct in6_addr *daddr, u8 tos, u8 ttl,
+				 __be16 sport, __be16 dport)
+{
+	struct ipv6hdr *ip6h;
+
+	metaroce_push_udp(skb, sport, dport);
+	udp6_set_csum(false, skb, saddr, daddr, skb->len);
+	skb_dst_set(skb, dst);
+	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	ip6h = skb_push(skb, sizeof(*ip6h));
+	skb_reset_network_header(skb);
+	ip6_flow_hdr(ip6h, tos, 0);
+	ip6h->nexthdr = IPPROTO_UDP;
+	ip6h->hop_limit = ttl;
+	ip6h->saddr = *saddr;
+	ip6h->daddr = *daddr;
+	ip6_local_out(dev_net(dst_dev(dst)), NULL, skb);
+}
+
 void metaroce_xmit4(struct dst_entry *dst, struct sk_buff *skb, __be32 saddr,
 		    __be32 daddr, u8 tos, u8 ttl, __be16 sport, __be16 dport)
 {
 	dst_hold(dst);
 	skb->priority = rt_tos2priority(tos);
+	if (ipv4_is_multicast(daddr)) {
+		metaroce_xmit4_group(dst, skb, saddr, daddr, tos, ttl, sport,
+				     dport);
+		return;
+	}
 	udp_tunnel_xmit_skb(dst_rtable(dst), NULL, skb, saddr, daddr, tos, ttl,
 			    htons(IP_DF), sport, dport, false, false, 0);
 }
@@ -582,6 +648,11 @@ void metaroce_xmit6(struct dst_entry *dst, struct sk_buff *skb,
 {
 	dst_hold(dst);
 	skb->priority = rt_tos2priority(tos);
+	if (ipv6_addr_is_multicast(daddr)) {
+		metaroce_xmit6_group(dst, skb, saddr, daddr, tos, ttl, sport,
+				     dport);
+		return;
+	}
 	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, saddr, daddr, tos, ttl, 0,
 			     sport, dport, false, 0);
 }
