@@ -3,6 +3,7 @@
 #include "mrverbs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -418,6 +419,18 @@ static void unsupported_type(struct env *env, const struct test *test)
 	cq_free(&end.scq);
 }
 
+static void no_xrc(struct env *env, const struct test *test)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+
+	(void)test;
+	REFUSED_PTR(ibv_open_xrcd(env->a.ctx, &attr), EOPNOTSUPP);
+}
+
 /* Objects in use cannot be destroyed. */
 static void busy_objects(struct env *env, const struct test *test)
 {
@@ -499,6 +512,7 @@ void tests_qp(void)
 	TEST("qp", reset_forgets, "a reset forgets what was posted");
 	TEST("qp", drain, "SQD drains the send queue");
 	TEST("qp", limits, "limits of create_qp");
+	TEST("qp", no_xrc, "no XRC domains: EOPNOTSUPP");
 	test_add("qp", unsupported_type, 0, IBV_QPT_UC, 0, "create UC or EOPNOTSUPP");
 	test_add("qp", unsupported_type, 0, IBV_QPT_UD, 0, "create UD or EOPNOTSUPP");
 	test_add("qp", unsupported_type, 0, IBV_QPT_RAW_PACKET, 0,
