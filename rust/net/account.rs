@@ -64,12 +64,14 @@ unsafe impl<R: Room> Send for Account<R> {}
 unsafe impl<R: Room> Sync for Account<R> {}
 
 impl<R: Room> Account<R> {
-    /// Opens an account in a namespace. Process context.
+    /// Opens an account. Process context.
+    ///
+    /// Its socket is in the namespace that is never gone, for that of its user may go first.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, and others of opening a socket.
-    pub fn open(net: &Net, room: R) -> Result<Self> {
+    pub fn open(room: R) -> Result<Self> {
         // The low bits of a socket's user data are in use.
         const { assert!(align_of::<Waiter<R>>() >= 8) };
 
@@ -82,10 +84,10 @@ impl<R: Room> Account<R> {
         )?;
         let mut raw = ptr::null_mut();
         let mut saved = None;
-        // SAFETY: `net` is a live namespace, `raw` and `saved` are valid for writes.
+        // SAFETY: The namespace is live, `raw` and `saved` are valid for writes.
         to_result(unsafe {
             bindings::metaroce_account_open(
-                net.as_raw(),
+                Net::init_net().as_raw(),
                 Some(Self::has_room),
                 Arc::as_ptr(&waiter).cast_mut().cast(),
                 &raw mut raw,

@@ -181,7 +181,7 @@ impl Ud {
     /// Makes a queue pair in the RESET state and gives it a number. Process context.
     ///
     /// Errors: `ENOMEM`; `EINVAL` if a ring has no room for its geometry; `EBUSY` if there is a
-    /// queue pair for general services; `ENODEV` if the device is going away.
+    /// queue pair for general services.
     pub(crate) fn new(endpoint: &Arc<Endpoint>, init: UdInit) -> Result<Arc<Self>> {
         let (sq, sq_geometry) = init.sq;
         let sq = WorkQueue::new(sq, sq_geometry)?;
@@ -201,14 +201,10 @@ impl Ud {
             told_last: false,
             route: None,
         };
-        let net = endpoint.planes.primary().and_then(|dev| dev.net());
-        let account = Account::open(
-            &*net.ok_or(ENODEV)?,
-            Outlet {
-                host: endpoint.host().clone(),
-                key: Atomic::new(0),
-            },
-        )?;
+        let account = Account::open(Outlet {
+            host: endpoint.host().clone(),
+            key: Atomic::new(0),
+        })?;
         let qp = Arc::pin_init(
             pin_init!(Self {
                 key: Atomic::new(0),
