@@ -9,7 +9,6 @@ use super::{
         u32_at,
         u64_at, //
     },
-    limits::MAX_CQE_MOVED,
     notice::{
         Notice,
         Notices, //
@@ -38,11 +37,16 @@ use proto::stream::WcStatus;
 use ring::{
     Consumer,
     Geometry,
+    Migration,
     Producer, //
 };
 
 /// Bytes of a completion, `struct metaroce_cqe`.
 pub(crate) const CQE_SIZE: usize = 64;
+
+/// Completions moved under one hold of the lock when the queue is resized: some microseconds with
+/// interrupts disabled.
+const MOVED_AT_A_TIME: u32 = 64;
 
 /// `IB_WC_GRH`.
 pub(crate) const WC_GRH: u32 = 1 << 0;
@@ -222,38 +226,46 @@ impl Cq {
     }
 
     /// Moves the completions that were not polled to another ring, to its first slots. Process
-    /// context; user space polls nothing meanwhile.
+    /// context; user space polls nothing meanwhile, and nobody else resizes the queue.
+    ///
+    /// The lock is held for a few completions at a time, and others come in between.
     ///
     /// Errors: `EINVAL` if there are more than the ring has room for, or the queue is of no more
-    /// use, or not user space's; `EBUSY` if there are more than [`MAX_CQE_MOVED`]. Nothing is
-    /// changed then.
+    /// use, or not user space's; nothing is changed.
     pub(crate) fn resize(&self, entries: u32, ring: SharedMem) -> Result {
         // CAST: a small constant.
         let geometry = Geometry::new(entries, CQE_SIZE as u32).ok_or(EINVAL)?;
         if ring::Shared::len(&ring) < geometry.size() {
             return Err(EINVAL);
         }
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        if inner.overrun || inner.consumer.is_some() {
-            return Err(EINVAL);
-        }
-        inner.producer.refresh(&inner.ring).map_err(|_| EINVAL)?;
-        let (old, oldest) = (inner.producer.geometry(), inner.producer.oldest());
-        let n = inner.producer.in_use();
-        if n > MAX_CQE_MOVED {
-            return Err(EBUSY);
-        }
-        let mut producer = Producer::resume_filled(geometry, n).ok_or(EINVAL)?;
-        for i in 0..n {
-            let mut bytes = [0; CQE_SIZE];
-            let from = old.slot(oldest.wrapping_add(i));
-            from.read(&inner.ring, 0, &mut bytes).ok_or(EINVAL)?;
-            geometry.slot(i).write(&ring, 0, &bytes).ok_or(EINVAL)?;
-        }
-        producer.publish(&ring).map_err(|_| EINVAL)?;
-        inner.producer = producer;
-        inner.ring = ring;
+        let mut migration = {
+            let mut inner = self.inner.lock();
+            let inner = &mut *inner;
+            inner.producer.refresh(&inner.ring).map_err(|_| EINVAL)?;
+            let old = inner.producer.geometry();
+            Migration::new(old, geometry, inner.producer.oldest()).ok_or(EINVAL)?
+        };
+        let old = loop {
+            let mut inner = self.inner.lock();
+            let inner = &mut *inner;
+            if inner.overrun || inner.consumer.is_some() {
+                return Err(EINVAL);
+            }
+            let end = inner.producer.index();
+            if !migration
+                .step(&inner.ring, &ring, end, MOVED_AT_A_TIME)
+                .map_err(|_| EINVAL)?
+            {
+                continue;
+            }
+            let mut producer =
+                Producer::resume_filled(geometry, migration.moved()).ok_or(EINVAL)?;
+            producer.publish(&ring).map_err(|_| EINVAL)?;
+            inner.producer = producer;
+            break core::mem::replace(&mut inner.ring, ring);
+        };
+        // Memory is given back outside of the lock.
+        drop(old);
         Ok(())
     }
 

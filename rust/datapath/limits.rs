@@ -46,9 +46,6 @@ pub(crate) const MAX_QP_WR: u32 = 1 << 14;
 /// Most completions in a queue; a power of two. libfabric's `ofi_rxm` asks for 786,432.
 pub(crate) const MAX_CQE: u32 = 1 << 20;
 
-/// Most completions that a change of the queue's size moves, as it does with interrupts disabled.
-pub(crate) const MAX_CQE_MOVED: u32 = 1 << 16;
-
 /// Most shared receive queues of a device.
 pub(crate) const MAX_SRQ: u32 = 1 << 16;
 

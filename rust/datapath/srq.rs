@@ -26,8 +26,12 @@ use kernel::{
 };
 use ring::{
     Consumer,
-    Geometry, //
+    Geometry,
+    Migration, //
 };
+
+/// Receives moved under one hold of the lock when the queue is resized.
+const MOVED_AT_A_TIME: u32 = 64;
 
 /// User space stored an index that it cannot have reached. The queue gives nothing any more.
 #[derive(Clone, Copy, Debug)]
@@ -108,38 +112,46 @@ impl Srq {
     }
 
     /// Moves the receives that are posted to another ring, where their producer goes on with the
-    /// index that is returned. Process context.
+    /// index that it finds there. Process context; user space posts nothing meanwhile, and nobody
+    /// else resizes the queue.
+    ///
+    /// The lock is held for a few receives at a time, and others are taken in between.
     ///
     /// Errors: `EINVAL` if there are more than the ring has room for, or than the limit that is
     /// armed allows, and nothing is changed.
-    pub(crate) fn resize(&self, ring: SharedMem, geometry: Geometry) -> Result<u32> {
+    pub(crate) fn resize(&self, ring: SharedMem, geometry: Geometry) -> Result {
         check(&ring, geometry)?;
-        let mut inner = self.inner.lock();
-        let old = inner.consumer.geometry();
-        let n = inner.consumer.available(&inner.ring).map_err(|_| EINVAL)?;
-        let fits = n <= geometry.entries() && inner.limit <= geometry.entries();
-        if inner.broken || !fits || old.stride() != geometry.stride() {
-            return Err(EINVAL);
-        }
-        // No slot is in work: a receive is retired as soon as it is taken.
-        let mut buf = [0u8; 64];
-        for i in 0..n {
-            let from = inner.consumer.slot_ahead(i).ok_or(EINVAL)?;
-            let to = geometry.slot(i);
-            let mut at = 0;
-            while at < from.stride() {
-                let len = buf.len().min(from.stride() - at);
-                let part = buf.get_mut(..len).ok_or(EINVAL)?;
-                from.read(&inner.ring, at, part).ok_or(EINVAL)?;
-                to.write(&ring, at, part).ok_or(EINVAL)?;
-                at += len;
+        let mut migration = {
+            let inner = self.inner.lock();
+            let (old, first) = (inner.consumer.geometry(), inner.consumer.fetched());
+            Migration::new(old, geometry, first).ok_or(EINVAL)?
+        };
+        let old = loop {
+            let mut inner = self.inner.lock();
+            if inner.broken || inner.limit > geometry.entries() {
+                return Err(EINVAL);
             }
-        }
-        // What user space finds there when it maps the ring.
-        ring::Shared::store_release(&ring, ring::layout::PRODUCER, n).ok_or(EINVAL)?;
-        inner.ring = ring;
-        inner.consumer = Consumer::new(geometry);
-        Ok(n)
+            let posted = inner.consumer.available(&inner.ring).map_err(|_| EINVAL)?;
+            // No slot is in work: a receive is retired as soon as it is taken.
+            let end = inner.consumer.fetched().wrapping_add(posted);
+            if !migration
+                .step(&inner.ring, &ring, end, MOVED_AT_A_TIME)
+                .map_err(|_| EINVAL)?
+            {
+                continue;
+            }
+            let taken = migration.place(inner.consumer.fetched());
+            let consumer = Consumer::resume_at(geometry, taken);
+            consumer.publish(&ring).map_err(|_| EINVAL)?;
+            // What user space finds there when it maps the ring.
+            ring::Shared::store_release(&ring, ring::layout::PRODUCER, migration.moved())
+                .ok_or(EINVAL)?;
+            inner.consumer = consumer;
+            break core::mem::replace(&mut inner.ring, ring);
+        };
+        // Memory is given back outside of the lock.
+        drop(old);
+        Ok(())
     }
 
     /// Takes the oldest receive and copies it to `to`; returns whether there was one.

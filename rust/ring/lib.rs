@@ -47,11 +47,13 @@ mod consumer;
 mod error;
 mod geometry;
 pub mod layout;
+mod migration;
 mod producer;
 mod shared;
 
 pub use consumer::{Consumer, Idle};
 pub use error::{Error, Runaway};
 pub use geometry::{Geometry, Slot};
+pub use migration::Migration;
 pub use producer::Producer;
 pub use shared::Shared;

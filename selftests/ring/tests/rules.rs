@@ -5,7 +5,7 @@
 mod common;
 
 use common::Memory;
-use ring::{layout, Consumer, Error, Geometry, Idle, Producer, Runaway, Shared};
+use ring::{layout, Consumer, Error, Geometry, Idle, Migration, Producer, Runaway, Shared};
 
 fn ring(entries: u32) -> (Memory, Producer, Consumer) {
     let geometry = Geometry::new(entries, 16).unwrap();
@@ -239,4 +239,52 @@ fn what_was_not_published_can_be_taken_back() {
     assert_eq!((producer.index(), producer.oldest()), (1, 0));
     post(&memory, &mut producer, 2).unwrap();
     assert_eq!(consumer.available(&memory), Ok(2));
+}
+
+#[test]
+fn entries_move_to_another_ring_while_more_come_and_some_go() {
+    // Slots that are no multiple of what is copied at a time.
+    let geometry = |entries| Geometry::new(entries, 72).unwrap();
+    let (small, large) = (geometry(4), geometry(8));
+    let old = Memory::new(small.size());
+    let new = Memory::new(large.size());
+    let mut producer = Producer::resume_at(small, u32::MAX - 1);
+    let mut consumer = Consumer::resume_at(small, u32::MAX - 1);
+    consumer.publish(&old).unwrap();
+    for value in 0..3 {
+        post(&old, &mut producer, value).unwrap();
+    }
+    let mut migration = Migration::new(small, large, consumer.fetched()).unwrap();
+    assert_eq!(migration.step(&old, &new, producer.index(), 2), Ok(false));
+
+    // One is taken, two are added: the last in the slot of the first.
+    consumer.fetch(&old).unwrap();
+    consumer.retire(1).unwrap();
+    consumer.publish(&old).unwrap();
+    for value in 3..5 {
+        post(&old, &mut producer, value).unwrap();
+    }
+    assert_eq!(migration.step(&old, &new, producer.index(), 2), Ok(false));
+    assert_eq!(migration.step(&old, &new, producer.index(), 2), Ok(true));
+    assert_eq!(migration.moved(), 5);
+    assert_eq!(migration.place(consumer.fetched()), 1);
+    for n in 0..5u32 {
+        let mut value = [0; 8];
+        large.slot(n).read(&new, 0, &mut value).unwrap();
+        assert_eq!(u64::from_ne_bytes(value), u64::from(n));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_not_moved() {
+    let (memory, ..) = ring(8);
+    let (other, ..) = ring(2);
+    let geometry = |entries, stride| Geometry::new(entries, stride).unwrap();
+    assert!(Migration::new(geometry(8, 16), geometry(8, 24), 0).is_none());
+    let mut migration = Migration::new(geometry(8, 16), geometry(2, 16), 7).unwrap();
+    assert_eq!(migration.step(&memory, &other, 10, 8), Err(Error::Full));
+    assert_eq!(migration.step(&memory, &other, 9, 8), Ok(true));
+    // An index that goes back.
+    assert_eq!(migration.step(&memory, &other, 8, 8), Err(Error::Runaway));
+    assert_eq!(migration.step(&memory, &other, 6, 8), Err(Error::Full));
 }
