@@ -77,27 +77,36 @@ pub(super) fn create(
     // CAST: A small constant.
     let geometry = Geometry::new(entries, CQE_SIZE as u32).ok_or(EINVAL)?;
     let mem = SharedMem::new(geometry.size())?;
-    let cq = datapath::cq::Cq::new(entries, mem.clone(), events, udata.is_none())?;
+    let is_kernel = udata.is_none();
+    // Before the queue exists, for nothing may fail after that: its timer refers to it until it is
+    // silenced.
     let map = match udata {
-        Some(mut udata) => {
-            udata.no_request()?;
-            let map = MmapEntry::new(udata.context()?, mem)?;
-            udata.respond(&metaroce_create_cq_resp {
-                mmap_offset: map.offset(),
-                mmap_size: map.size(),
-                entries,
-                reserved: 0,
-            })?;
-            Some(KBox::pin_init(new_mutex!(map), GFP_KERNEL)?)
-        }
+        Some(udata) => Some(share(udata, mem.clone(), entries)?),
         None => None,
     };
     let cq = Cq {
         map,
-        cq,
+        cq: datapath::cq::Cq::new(entries, mem, events, is_kernel)?,
         _permit: permit,
     };
     Ok((cq, entries))
+}
+
+/// Makes a ring mappable by the process that asks for the queue, and tells it where.
+fn share(
+    mut udata: UserData<'_, Device>,
+    ring: SharedMem,
+    entries: u32,
+) -> Result<Pin<KBox<Mutex<MmapEntry>>>> {
+    udata.no_request()?;
+    let map = MmapEntry::new(udata.context()?, ring)?;
+    udata.respond(&metaroce_create_cq_resp {
+        mmap_offset: map.offset(),
+        mmap_size: map.size(),
+        entries,
+        reserved: 0,
+    })?;
+    KBox::pin_init(new_mutex!(map), GFP_KERNEL)
 }
 
 impl Cq {

@@ -531,6 +531,55 @@ static void bad_context(struct env *env, const struct test *test)
 	}
 }
 
+static long available_mb(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	char line[100];
+	long kb = 0;
+
+	CHECK(f, "/proc/meminfo: %m");
+	while (fgets(line, sizeof(line), f) && !sscanf(line, "MemAvailable: %ld", &kb))
+		;
+	fclose(f);
+	CHECK(kb, "no MemAvailable");
+	return kb / 1024;
+}
+
+/* CQs that fail once they are all but made leave nothing behind. */
+static void cq_answer(struct env *env, const struct test *test)
+{
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		struct ib_uverbs_create_cq cmd;
+	} req = { 0 };
+	size_t page = sysconf(_SC_PAGESIZE);
+	long before, mb;
+	uint8_t *map;
+	int i;
+
+	(void)test;
+	need_metaroce();
+	map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(map != MAP_FAILED && !mprotect(map + page, page, PROT_NONE), "mmap: %m");
+	req.hdr.command = IB_USER_VERBS_CMD_CREATE_CQ;
+	req.hdr.in_words = sizeof(req) / 4;
+	req.hdr.out_words = (sizeof(struct ib_uverbs_create_cq_resp) +
+			     sizeof(struct metaroce_create_cq_resp)) / 4;
+	/* There is room for the core's answer and none for the driver's. */
+	req.cmd.response = (uintptr_t)map + page - sizeof(struct ib_uverbs_create_cq_resp);
+	req.cmd.cqe = 1 << 17;
+	req.cmd.comp_channel = -1;
+	mb = (long)req.cmd.cqe * METAROCE_CQE_SIZE >> 20;
+	before = available_mb();
+	for (i = 0; i < 64; i++)
+		CHECK(write(env->a.ctx->cmd_fd, &req, sizeof(req)) < 0 && errno == EFAULT,
+		      "an answer that cannot be written: %m");
+	mb = before - available_mb() - i * mb / 2;
+	CHECK(mb < 0, "%ld MiB more than half of all rings are still there", mb);
+	munmap(map, 2 * page);
+	env_check_works(env);
+}
+
 /* The raw interface without any request, on every kind of handle. */
 static void odd_doorbells(struct env *env, const struct test *test)
 {
@@ -585,5 +634,6 @@ void tests_abuse(void)
 	test_add("abuse", queue_flood, 0, BINDS, 0, "windows bound without end");
 	TEST("abuse", odd_mappings, "mappings that nobody offered");
 	TEST("abuse", bad_context, "ABI version and reserved members");
+	TEST("abuse", cq_answer, "CQs whose answer cannot be written");
 	TEST("abuse", odd_doorbells, "doorbells on every handle");
 }
