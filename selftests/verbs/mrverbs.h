@@ -196,6 +196,8 @@ int async_event_wait(struct host *host, int ms, struct ibv_async_event *event);
 const char *op_name(enum ibv_wr_opcode op);
 bool op_receives(enum ibv_wr_opcode op);
 bool is_metaroce(void);
+/* This process can map nothing of some size any more. */
+void no_more_mappings(void);
 long long now_ms(void);
 void sleep_ms(int ms);
 

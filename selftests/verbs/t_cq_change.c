@@ -50,38 +50,6 @@ static void resize(struct env *env, const struct test *test)
 	pair_free(&pair);
 }
 
-/* More wait than are moved at a time: nothing changes until some are polled. */
-static void resize_full(struct env *env, const struct test *test)
-{
-	enum { MOVED = 65536 };
-	long long stop = now_ms() + WAIT_MS;
-	struct pair pair;
-	int i;
-
-	(void)test;
-	if (!is_metaroce())
-		SKIP("about metaroce only");
-	pair_new(&pair, env, OPTS(.depth = 1024, .cqe = 2 * MOVED));
-	end_error(&pair.b);
-	for (i = 0; i <= MOVED; i++)
-		while (post_recv(&pair.b, i, NULL, 0, 0)) {
-			CHECK(now_ms() < stop, "only %d receives were flushed", i);
-			sleep_ms(1);
-		}
-	/* The last may be on its way: polling one and asking again would not tell. */
-	while (!ibv_resize_cq(pair.b.rcq.cq, 2 * MOVED)) {
-		CHECK(now_ms() < stop, "no EBUSY");
-		sleep_ms(1);
-	}
-	CHECK_EQ(errno, EBUSY, "errno");
-	cq_expect(&pair.b.rcq, 0, IBV_WC_WR_FLUSH_ERR);
-	OK(ibv_resize_cq(pair.b.rcq.cq, MOVED));
-	for (i = 1; i <= MOVED; i++)
-		cq_expect(&pair.b.rcq, i, IBV_WC_WR_FLUSH_ERR);
-	cq_expect_empty(&pair.b.rcq, "after all were polled");
-	pair_free(&pair);
-}
-
 /* While completions come in. */
 static void resize_busy(struct env *env, const struct test *test)
 {
@@ -114,6 +82,49 @@ static void resize_busy(struct env *env, const struct test *test)
 			      ibv_wc_status_str(wc.status));
 	}
 	pair_free(&pair);
+}
+
+/* A long queue, which more comes into while it moves. */
+static void resize_long(struct env *env, const struct test *test)
+{
+	enum { N = 4000, DEPTH = 200 };
+	struct pair pair;
+	struct ibv_wc wc;
+	int i, j;
+
+	(void)test;
+	pair_new(&pair, env, OPTS(.depth = DEPTH, .cqe = N));
+	for (i = 0; i < N; i += DEPTH) {
+		for (j = i; j < i + DEPTH; j++) {
+			OK(post_recv(&pair.b, j, NULL, 0, 0));
+			OK(post_send(&pair.a, IBV_WR_SEND, j, NULL, 0, 0, NULL, 0,
+				     IBV_SEND_SIGNALED));
+		}
+		OK(ibv_resize_cq(pair.b.rcq.cq, i / DEPTH % 2 ? N : 2 * N));
+		for (j = i; j < i + DEPTH; j++)
+			cq_expect(&pair.a.scq, j, IBV_WC_SUCCESS);
+	}
+	for (i = 0; i < N; i++) {
+		CHECK(ibv_poll_cq(pair.b.rcq.cq, 1, &wc) == 1, "%d of %d completions", i, N);
+		CHECK_EQ(wc.wr_id, i, "wr_id");
+	}
+	cq_expect_empty(&pair.b.rcq, "after all were polled");
+	pair_free(&pair);
+}
+
+/* The new ring cannot be mapped: whoever polls is told so. */
+static void resize_unmapped(struct env *env, const struct test *test)
+{
+	struct ibv_wc wc;
+	struct cq cq;
+
+	(void)test;
+	cq_new(&cq, &env->a, 16);
+	CHECK_EQ(ibv_poll_cq(cq.cq, 1, &wc), 0, "completions");
+	no_more_mappings();
+	CHECK(ibv_resize_cq(cq.cq, 100000), "resized without memory for it");
+	CHECK(ibv_poll_cq(cq.cq, 1, &wc) < 0, "polled a ring that is no longer used");
+	cq_free(&cq);
 }
 
 static int moderate(struct cq *cq, int count, int period)
@@ -185,7 +196,8 @@ static void moderation(struct env *env, const struct test *test)
 void tests_cq_change(void)
 {
 	TEST("cq", resize, "resize");
-	TEST("cq", resize_full, "resize with more than are moved");
 	TEST("cq", resize_busy, "resize while completions come");
+	TEST("cq", resize_long, "resize of a long queue");
+	TEST("cq", resize_unmapped, "resize that cannot be mapped");
 	TEST("cq", moderation, "moderation");
 }

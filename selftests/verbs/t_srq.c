@@ -434,6 +434,49 @@ static void resize(struct env *env, const struct test *test)
 	buf_free(&dst);
 }
 
+/* A long queue, which is taken from while it moves. */
+static void resize_long(struct env *env, const struct test *test)
+{
+	enum { N = 2000, SENDS = 100 };
+	struct ibv_srq *srq = srq_new(env->b.pd, N, 1);
+	struct pair pair;
+	int i, j;
+
+	(void)test;
+	if (!(env->b.attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
+		SKIP("the device cannot");
+	pair_new(&pair, env, OPTS(.depth = SENDS, .srq = srq));
+	for (i = 0; i < N; i++)
+		OK(srq_post(srq, RECV + i, NULL, 0, 0));
+	for (i = 0; i < N; i += SENDS) {
+		for (j = 0; j < SENDS; j++)
+			OK(post_send(&pair.a, IBV_WR_SEND, WR, NULL, 0, 0, NULL, 0,
+				     IBV_SEND_SIGNALED));
+		OK(srq_modify(srq, i / SENDS % 2 ? N : 2 * N, 0, IBV_SRQ_MAX_WR));
+		for (j = 0; j < SENDS; j++) {
+			cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
+			cq_expect(&pair.b.rcq, RECV + i + j, IBV_WC_SUCCESS);
+		}
+	}
+	pair_free(&pair);
+	OK(ibv_destroy_srq(srq));
+}
+
+/* The new ring cannot be mapped: whoever posts is told so. */
+static void resize_unmapped(struct env *env, const struct test *test)
+{
+	struct ibv_srq *srq = srq_new(env->b.pd, 16, 1);
+
+	(void)test;
+	if (!is_metaroce() || !(env->b.attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
+		SKIP("the device cannot");
+	OK(srq_post(srq, RECV, NULL, 0, 0));
+	no_more_mappings();
+	CHECK(srq_modify(srq, 16384, 0, IBV_SRQ_MAX_WR), "resized without memory for it");
+	REFUSED(srq_post(srq, RECV, NULL, 0, 0), EIO);
+	OK(ibv_destroy_srq(srq));
+}
+
 /* The memory of receives belongs to the queue's domain, not the queue pair's. */
 static void domains(struct env *env, const struct test *test)
 {
@@ -596,6 +639,8 @@ void tests_srq(void)
 	TEST("srq", limit, "limit");
 	TEST("srq", last_wqe, "QP in the error state");
 	TEST("srq", resize, "resize");
+	TEST("srq", resize_long, "resize of a long queue");
+	TEST("srq", resize_unmapped, "resize that cannot be mapped");
 	TEST("srq", domains, "domains");
 	TEST("srq", qp_goes, "QPs go in the middle");
 	test_add("srq", wild_index, 0, 0x80000000L, 0, "wild index");

@@ -8,8 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+void no_more_mappings(void)
+{
+	/* Less than is mapped already; what is there stays. */
+	struct rlimit limit = { 1 << 20, 1 << 20 };
+
+	CHECK(!setrlimit(RLIMIT_AS, &limit), "setrlimit: %m");
+}
 
 long long now_ms(void)
 {

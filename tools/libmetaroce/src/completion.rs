@@ -19,6 +19,8 @@ pub(crate) struct CompletionQueue {
     consumer: Consumer,
     /// The completion that was taken last.
     current: Cqe,
+    /// The kernel uses another ring, which this side could not map.
+    lost: bool,
 }
 
 impl CompletionQueue {
@@ -28,12 +30,16 @@ impl CompletionQueue {
             ring,
             consumer: Consumer::new(geometry),
             current: Cqe::default(),
+            lost: false,
         }
     }
 
     /// Takes the next completion; its slot goes back to the kernel with
-    /// [`publish`](Self::publish).
+    /// [`publish`](Self::publish). `EIO` of a queue that is lost.
     pub(crate) fn take(&mut self) -> Result<Option<Cqe>, Errno> {
+        if self.lost {
+            return Err(Errno::EIO);
+        }
         let Some(slot) = self.consumer.fetch(&self.ring)? else {
             return Ok(None);
         };
@@ -62,6 +68,12 @@ impl CompletionQueue {
         self.ring = ring;
     }
 
+    /// The kernel has moved the queue to a ring that could not be mapped: nothing can be taken any
+    /// more, and whoever tries is told so.
+    pub(crate) fn lose(&mut self) {
+        self.lost = true;
+    }
+
     /// Gives the slots of the completions that were taken back to the kernel.
     pub(crate) fn publish(&self) -> Result<(), Errno> {
         Ok(self.consumer.publish(&self.ring)?)
@@ -73,6 +85,10 @@ impl CompletionQueue {
     /// as it is the kernel's, and so the gap arises at the consumer's.
     pub(crate) fn purge(&mut self, qp_num: u32) -> Result<(), Errno> {
         let mut removed = 0;
+        if self.lost {
+            // Nothing there will be seen.
+            return Ok(());
+        }
         for n in (0..self.consumer.available(&self.ring)?).rev() {
             let cqe = self.read(self.ahead(n)?)?;
             if cqe.qp_num == qp_num {

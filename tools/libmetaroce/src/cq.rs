@@ -165,7 +165,7 @@ pub(crate) unsafe extern "C" fn resize_cq(ibcq: *mut c::ibv_cq, cqe: c_int) -> c
     errno::code(unsafe { resize(ibcq, cqe) })
 }
 
-/// Resizes the queue, and moves to its new ring.
+/// Resizes the queue, and moves to its new ring. A queue whose new ring cannot be mapped is lost.
 ///
 /// # Safety
 ///
@@ -190,9 +190,16 @@ unsafe fn resize(ibcq: *mut c::ibv_cq, cqe: c_int) -> Result<(), Errno> {
     })?;
     let drv = &resp.drv;
     let stride = c::METAROCE_CQE_SIZE;
-    let (ring, geometry) = map_ring(fd, drv.mmap_offset, drv.mmap_size, drv.entries, stride)?;
-    queue.move_to(ring, geometry);
-    Ok(())
+    match map_ring(fd, drv.mmap_offset, drv.mmap_size, drv.entries, stride) {
+        Ok((ring, geometry)) => {
+            queue.move_to(ring, geometry);
+            Ok(())
+        }
+        Err(error) => {
+            queue.lose();
+            Err(error)
+        }
+    }
 }
 
 /// `ibv_modify_cq()`.

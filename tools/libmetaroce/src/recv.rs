@@ -16,6 +16,8 @@ pub(crate) struct RecvQueue {
     ring: Mapping,
     producer: Producer,
     max_sge: u32,
+    /// The kernel uses another ring, which this side could not map.
+    lost: bool,
 }
 
 impl RecvQueue {
@@ -25,6 +27,7 @@ impl RecvQueue {
             ring,
             producer: Producer::new(geometry),
             max_sge,
+            lost: false,
         }
     }
 
@@ -37,6 +40,12 @@ impl RecvQueue {
         self.ring = ring;
         Ok(())
     }
+
+    /// The kernel has moved the queue to a ring that could not be mapped: nothing can be posted any
+    /// more, and whoever tries is told so.
+    pub(crate) fn lose(&mut self) {
+        self.lost = true;
+    }
 }
 
 impl Queue for RecvQueue {
@@ -47,12 +56,15 @@ impl Queue for RecvQueue {
     }
 
     /// Puts a work request into the ring, where the kernel sees it after
-    /// [`publish`](Self::publish).
+    /// [`publish`](Self::publish). `EIO` of a queue that is lost.
     ///
     /// # Safety
     ///
     /// The scatter list of `wr` is readable.
     unsafe fn post(&mut self, wr: &Self::Wr) -> Result<(), Errno> {
+        if self.lost {
+            return Err(Errno::EIO);
+        }
         // SAFETY: By this function's contract.
         let sges = unsafe { scatter_list(wr.sg_list, wr.num_sge, self.max_sge) }?;
         let wqe = RecvWqe {

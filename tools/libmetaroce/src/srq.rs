@@ -106,7 +106,8 @@ pub(crate) unsafe extern "C" fn modify_srq(
     errno::code(unsafe { modify(srq, attr, mask) })
 }
 
-/// Modifies the queue, and moves to its new ring if there is one.
+/// Modifies the queue, and moves to its new ring if there is one. A queue whose new ring cannot be
+/// mapped is lost.
 ///
 /// # Safety
 ///
@@ -133,17 +134,24 @@ unsafe fn modify(
     let mut queue = queue.lock();
     // SAFETY: By this function's contract; command and response live through the call.
     Errno::check(unsafe { c::ibv_cmd_modify_srq(ibsrq, attr, mask, &mut cmd.core, cmd_size) })?;
-    if resizes {
-        let (ring, geometry) = map_ring(
-            fd,
-            resp.mmap_offset,
-            resp.mmap_size,
-            resp.entries,
-            resp.stride,
-        )?;
-        queue.move_to(ring, geometry)?;
+    if !resizes {
+        return Ok(());
     }
-    Ok(())
+    let mapped = map_ring(
+        fd,
+        resp.mmap_offset,
+        resp.mmap_size,
+        resp.entries,
+        resp.stride,
+    );
+    let moved = match mapped {
+        Ok((ring, geometry)) => queue.move_to(ring, geometry),
+        Err(error) => Err(error),
+    };
+    if moved.is_err() {
+        queue.lose();
+    }
+    moved
 }
 
 /// `ibv_query_srq()`.
