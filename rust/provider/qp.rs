@@ -79,13 +79,15 @@ const _: () = {
 /// Send work requests begin on cache lines.
 const SEND_ALIGN: u32 = 64;
 
-/// Access that a remote side can be given.
+/// Access that a remote side can be given, and what programs pass along with it that means nothing
+/// here: how memory is registered.
 const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
     | bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL
-    | bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT;
+    | bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT
+    | bindings::ib_access_flags_IB_ACCESS_ON_DEMAND;
 
 /// A queue pair.
 ///
