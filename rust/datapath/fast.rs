@@ -13,6 +13,7 @@ use super::{
         access,
         AccessError, //
     },
+    mw::Bind, //
 };
 use crate::{
     rdma::umem::Umem,
@@ -124,11 +125,9 @@ impl FastMr {
         next.pages.push_within_capacity(address).map_err(|_| ENOMEM)
     }
 
-    /// Ends the list: `len` bytes are meant, the first of which work requests name by `iova`. Any
-    /// context.
-    pub(crate) fn map_end(&self, iova: u64, len: u64) {
+    /// Ends the list: `len` bytes are meant. Any context.
+    pub(crate) fn map_end(&self, len: u64) {
         let mut next = self.next.lock();
-        next.iova = iova;
         next.len = len;
         next.fresh = true;
     }
@@ -207,10 +206,11 @@ impl FastTable {
         Some(f(&mr, &mut inner))
     }
 
-    /// Opens the region with the index part of `key`, by that key and with the rights `rights`, to
-    /// the pages that were mapped last. Returns whether it could be: it is closed, in domain `pd`,
+    /// Opens the region with the index part of the key `to.rkey`, by that key, with the rights
+    /// `to.access` and from the address `to.addr` on, to the pages that were mapped last. Returns whether it could be: it is closed, in domain `pd`,
     /// and pages were mapped since it was last opened. The caller has bottom halves disabled.
-    pub(super) fn register(&self, pd: u32, key: u32, rights: u32) -> bool {
+    pub(super) fn register(&self, pd: u32, to: &Bind) -> bool {
+        let (key, rights) = (to.rkey, to.access);
         self.with(key, |mr, inner| {
             let mut next = mr.next.lock();
             if mr.pd != pd || inner.open.is_some() || !next.fresh || rights & !ACCESS != 0 {
@@ -218,6 +218,7 @@ impl FastTable {
             }
             next.fresh = false;
             core::mem::swap(&mut *next, &mut inner.mapping);
+            inner.mapping.iova = to.addr;
             inner.key = key;
             inner.open = Some(rights);
             true

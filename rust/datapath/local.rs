@@ -60,7 +60,7 @@ impl Qp {
     fn register(&self, wr: &SendWr) -> bool {
         let bind = wr.bind();
         let regions = self.endpoint.fast_mrs();
-        regions.register(self.pd, bind.rkey, bind.access)
+        regions.register(self.pd, &bind)
     }
 
     /// Whether a key is one that the queue pair, or its peer through it, can invalidate.

@@ -226,6 +226,10 @@ impl SendHeader {
             }
             rdma::post::SendOp::RegMr(registration) => {
                 this.imm(registration.key);
+                this.remote(rdma::post::Remote {
+                    addr: registration.iova,
+                    rkey: 0,
+                });
                 this.put(52, &registration.access_flags.to_ne_bytes());
                 SendOp::RegMr
             }

@@ -455,8 +455,8 @@ impl Operations for Device {
         mr.fast()?.map_page(address)
     }
 
-    fn map_end(mr: &rdma::Mr<Self>, iova: u64, length: u64) -> Result {
-        mr.fast()?.map_end(iova, length);
+    fn map_end(mr: &rdma::Mr<Self>, length: u64) -> Result {
+        mr.fast()?.map_end(length);
         Ok(())
     }
 

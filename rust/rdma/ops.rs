@@ -404,9 +404,10 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Adds a page to the list; its address is one of the DMA mapping.
     fn map_page(mr: &Mr<Self>, address: u64) -> Result;
 
-    /// Ends the list: `length` bytes are meant, the first of which is named by `iova`, and is at
-    /// that address modulo the size of a page in the first page.
-    fn map_end(mr: &Mr<Self>, iova: u64, length: u64) -> Result;
+    /// Ends the list: `length` bytes are meant, the first of which is at
+    /// [`Registration::iova`](super::post::Registration::iova) modulo the size of a page in the
+    /// first page.
+    fn map_end(mr: &Mr<Self>, length: u64) -> Result;
 
     /// Changes a memory region, which then belongs to domain `pd`. Its keys stay.
     fn rereg_mr(dev: &Device<Self>, mr: &Mr<Self>, pd: &Pd<Self>, change: &MrChange) -> Result;

@@ -104,6 +104,9 @@ pub struct Datagram<'a, T: Operations> {
 pub struct Registration {
     /// Key that the region gets; the part that its user cannot choose tells which region it is.
     pub key: u32,
+    /// Address by which its first byte is named from then on. The user may have changed it since
+    /// the pages were mapped (NFS puts the number of a call there).
+    pub iova: u64,
     /// Of the values of `enum ib_access_flags`.
     pub access_flags: u32,
 }
@@ -202,8 +205,11 @@ impl<'a, T: Operations> SendRequest<'a, T> {
     fn registration(&self) -> Registration {
         // SAFETY: By the type invariant; the caller has looked at the opcode.
         let wr = unsafe { &*core::ptr::from_ref(self.raw).cast::<bindings::ib_reg_wr>() };
+        // SAFETY: By the type invariant, the request names a live region.
+        let iova = unsafe { (*wr.mr).iova };
         Registration {
             key: wr.key,
+            iova,
             // CAST: A bit mask that C happens to keep in a signed number.
             access_flags: wr.access as u32,
         }

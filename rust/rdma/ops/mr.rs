@@ -113,9 +113,9 @@ impl<T: Operations> VTable<T> {
             let n =
                 unsafe { bindings::ib_sg_to_pages(mr, list, nents, offset, Some(Self::map_page)) };
             if n > 0 {
-                // SAFETY: `ib_sg_to_pages` has set these.
-                let (iova, length) = unsafe { ((*mr).iova, (*mr).length) };
-                T::map_end(this, iova, length)?;
+                // SAFETY: `ib_sg_to_pages` has set it.
+                let length = unsafe { (*mr).length };
+                T::map_end(this, length)?;
             }
             Ok(n)
         })
