@@ -7,7 +7,6 @@
 use core::ptr::NonNull;
 
 use kernel::{
-    error::from_err_ptr,
     impl_has_work,
     new_work,
     page::{
@@ -23,9 +22,7 @@ use kernel::{
 };
 
 use super::{
-    device::Device,
     odp::OnDemand,
-    ops::Operations,
     work, //
 };
 
@@ -91,6 +88,24 @@ impl Page {
             page,
             address: NonNull::new(address.cast()).ok_or(EFAULT)?,
         })
+    }
+
+    /// Makes the list of pages that are pinned.
+    ///
+    /// # Safety
+    ///
+    /// They must stay so for as long as the list is in use.
+    unsafe fn list(pages: &[*mut bindings::page]) -> Result<KVVec<Self>> {
+        let mut list = KVVec::with_capacity(pages.len(), GFP_KERNEL_ACCOUNT)?;
+        for page in pages {
+            let page = NonNull::new(*page).ok_or(EINVAL)?;
+            // SAFETY: By the requirements of this function the page is pinned.
+            let address = unsafe { bindings::metaroce_page_address(page.as_ptr()) };
+            // INVARIANT: This is the kernel's permanent mapping of the page.
+            let address = NonNull::new(address.cast()).ok_or(EOPNOTSUPP)?;
+            list.push(Self { page, address }, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(list)
     }
 
     /// Returns the page of the kernel's that contains `address`, if there is one.
@@ -187,37 +202,58 @@ impl Fragment {
 }
 
 impl Umem {
-    /// Pins `len` bytes at `addr` of the current process.
+    /// Takes over a pin of `len` bytes at `addr` of a process.
     ///
     /// # Errors
     ///
-    /// What ib_core says; `ENOMEM` if the process may not lock that much memory.
-    pub fn pin<T: Operations>(dev: &Device<T>, addr: u64, len: u64, access: u32) -> Result<Self> {
-        let len = usize::try_from(len)?;
-        let addr = c_ulong::try_from(addr)?;
-        // CAST: Access flags are a bit mask, which C happens to pass as a signed number.
-        //
-        // SAFETY: `dev` is a live device. The range is checked by the callee.
-        let raw = from_err_ptr(unsafe {
-            bindings::metaroce_ib_umem_get_va(dev.as_raw(), addr, len, access as c_int)
-        })?;
-        let raw = NonNull::new(raw).ok_or(EINVAL)?;
-
+    /// `ENOMEM`; `EINVAL` if the pages are not enough. The pin is released then.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a live pin that belongs to the caller, who gives it away.
+    pub(super) unsafe fn from_pin(
+        raw: NonNull<bindings::ib_umem>,
+        addr: usize,
+        len: usize,
+    ) -> Result<Self> {
         let pinned = KBox::pin_init(
             pin_init!(Pinned {
-                // INVARIANT: The pin was just made, and nobody else knows of it.
+                // INVARIANT: By the requirements of this function.
                 raw,
                 work <- new_work!("Umem::work"),
             }),
             GFP_KERNEL,
         )
         .inspect_err(|_| {
-            // SAFETY: The pin was just made, and nobody else knows of it.
+            // SAFETY: By the requirements of this function.
             unsafe { bindings::ib_umem_release(raw.as_ptr()) }
         })?;
 
         let pages = Self::pages(&pinned)?;
-        let offset = addr & !PAGE_MASK;
+        Self::of_pages(Some(pinned), pages, addr & !PAGE_MASK, len)
+    }
+
+    /// Makes the memory of `len` bytes that begin at `offset` in the first of `pages`, which
+    /// somebody else keeps pinned. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` if the pages are not enough; `EOPNOTSUPP` if the kernel has one not mapped.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be to pages that stay pinned until the memory is dropped.
+    pub unsafe fn borrow(pages: &[*mut bindings::page], offset: usize, len: usize) -> Result<Self> {
+        // SAFETY: By the requirements of this function.
+        Self::of_pages(None, unsafe { Page::list(pages)? }, offset, len)
+    }
+
+    fn of_pages(
+        pinned: Option<Pin<KBox<Pinned>>>,
+        pages: KVVec<Page>,
+        offset: usize,
+        len: usize,
+    ) -> Result<Self> {
         if (pages.len() * PAGE_SIZE)
             .checked_sub(offset)
             .is_none_or(|room| room < len)
@@ -225,36 +261,19 @@ impl Umem {
             return Err(EINVAL);
         }
         Ok(Self {
-            backing: Backing::User {
-                pinned: Some(pinned),
-                pages,
-            },
+            backing: Backing::User { pinned, pages },
             offset,
             len,
         })
     }
 
-    /// Takes note of `len` bytes at `addr` of the current process, which are not pinned.
-    ///
-    /// What is done with them fails with `EAGAIN` if they are not there; then they are fetched, and
-    /// it is to be tried again. Bottom halves are disabled for as long as they are used.
-    ///
-    /// # Errors
-    ///
-    /// What ib_core says; `EOPNOTSUPP` if the kernel has no on-demand paging.
-    pub fn on_demand<T: Operations>(
-        dev: &Device<T>,
-        addr: u64,
-        len: u64,
-        access: u32,
-    ) -> Result<Self> {
-        let len = usize::try_from(len)?;
-        let odp = OnDemand::new(dev, addr, len, access)?;
-        Ok(Self {
+    /// Makes memory of a process that is not pinned, `len` bytes that begin at `offset` in a page.
+    pub(super) fn of_demand(odp: Arc<OnDemand>, offset: usize, len: usize) -> Self {
+        Self {
             backing: Backing::OnDemand(Some(odp)),
-            offset: usize::try_from(addr)? & !PAGE_MASK,
+            offset,
             len,
-        })
+        }
     }
 
     /// Returns whether the memory is not pinned.
@@ -315,16 +334,8 @@ impl Umem {
         // SAFETY: `raw` as above, and `list` is valid for writes of `n` pointers.
         let n = unsafe { bindings::metaroce_ib_umem_pages(raw, list.as_mut_ptr(), n) };
 
-        let mut pages = KVVec::with_capacity(n, GFP_KERNEL_ACCOUNT)?;
-        for page in list.iter().take(n) {
-            let page = NonNull::new(*page).ok_or(EINVAL)?;
-            // SAFETY: The page is pinned.
-            let address = unsafe { bindings::metaroce_page_address(page.as_ptr()) };
-            // INVARIANT: This is the kernel's permanent mapping of the page.
-            let address = NonNull::new(address.cast()).ok_or(EOPNOTSUPP)?;
-            pages.push(Page { page, address }, GFP_KERNEL_ACCOUNT)?;
-        }
-        Ok(pages)
+        // SAFETY: The pages are pinned as long as `pinned` lives, which goes with the list.
+        unsafe { Page::list(list.get(..n).ok_or(EINVAL)?) }
     }
 
     /// Returns the list of the pages, and where in the first the memory begins; [`None`] if this is
