@@ -3,6 +3,7 @@
 //! Parameters of the module, brought into the ranges that they may have.
 
 use crate::{
+    datapath::conn::Transport,
     module_parameters,
     offload::policy::Policy,
     rdma, //
@@ -19,15 +20,6 @@ use proto::{
 
 /// Most paths of a connection per plane.
 const MAX_PATHS_PER_PLANE: u8 = 16;
-
-/// Settings that connections are made with.
-#[derive(Clone, Copy)]
-pub(crate) struct Transport {
-    /// Paths per plane.
-    pub(crate) paths_per_plane: u8,
-    /// Whether to ask peers for the CRC.
-    pub(crate) crc: bool,
-}
 
 /// Returns the settings for a new connection.
 pub(crate) fn transport() -> Transport {

@@ -100,11 +100,11 @@ pub(super) type Proto = Connection<KVVec<TxSlot>, KVVec<Path<KVVec<TxSlot>>>, KV
 
 /// What tells connections of an endpoint apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct ConnKey {
-    pub(super) local: Gid,
-    pub(super) remote: Gid,
+pub(crate) struct ConnKey {
+    pub(crate) local: Gid,
+    pub(crate) remote: Gid,
     /// The queue pair that has the connection for itself, 0 if it is shared.
-    pub(super) owner: u32,
+    pub(crate) owner: u32,
 }
 
 impl Ord for ConnKey {
@@ -118,6 +118,26 @@ impl PartialOrd for ConnKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// Settings that are the same for all connections of an endpoint.
+#[derive(Clone, Copy)]
+pub(crate) struct Transport {
+    /// Paths per plane.
+    pub(crate) paths_per_plane: u8,
+    /// Whether to ask peers for the CRC.
+    pub(crate) crc: bool,
+}
+
+/// What a connection is made with.
+pub(crate) struct Settings {
+    /// The number by which peers name it.
+    pub(crate) id: u32,
+    pub(crate) planes: KVec<PlaneInfo>,
+    pub(crate) transport: Transport,
+    /// Most bytes of payload of a packet that this side takes.
+    pub(crate) payload_mtu: u16,
+    pub(crate) law: Controller,
 }
 
 /// A route of the transport, and what the kernel makes of it.
@@ -246,23 +266,26 @@ impl WorkItem<RESUME> for Conn {
 impl Conn {
     /// Makes a connection that has not yet heard of its peer. Process context.
     ///
-    /// Errors: `ENETDOWN` if the endpoint has no plane with an address of the right family,
+    /// Errors: `EINVAL` if the settings make no connection, `EBUSY` if there is one of that number,
     /// `ENOMEM`.
-    pub(super) fn new(endpoint: &Arc<Endpoint>, key: ConnKey) -> Result<Arc<Self>> {
-        let planes = endpoint.planes.describe(key.local, &[])?;
-        if planes.is_empty() {
-            return Err(ENETDOWN);
-        }
-        // Ids are random, so that nobody off the path can guess one; this one is free with near
-        // certainty, and `insert` below tells if it is not.
-        let id = random_u32().max(1);
-        let settings = crate::params::transport();
+    pub(crate) fn new(
+        endpoint: &Arc<Endpoint>,
+        key: ConnKey,
+        settings: Settings,
+    ) -> Result<Arc<Self>> {
+        let Settings {
+            id,
+            planes,
+            transport,
+            payload_mtu,
+            law,
+        } = settings;
         let mut cfg = Config::new(id, random_u32(), plane::to_wire(&planes));
-        cfg.paths_per_plane = settings.paths_per_plane;
-        cfg.payload_mtu = 4096;
-        cfg.crc = settings.crc;
+        cfg.paths_per_plane = transport.paths_per_plane;
+        cfg.payload_mtu = payload_mtu;
+        cfg.crc = transport.crc;
         cfg.own = key.owner != 0;
-        cfg.controller = endpoint.law();
+        cfg.controller = law;
 
         let n = usize::from(cfg.paths());
         let mut paths = KVVec::with_capacity(n, GFP_KERNEL)?;
@@ -331,7 +354,7 @@ impl Conn {
     /// so that there is no other who does this.
     ///
     /// Errors: `ENOMEM`.
-    pub(super) fn reserve_user(&self) -> Result {
+    pub(crate) fn reserve_user(&self) -> Result {
         let users = self.users() + 1;
         let room = self.ready.lock().ring.len();
         if users > room {
@@ -526,10 +549,15 @@ impl Conn {
         for plane in self.inner.lock().planes.iter() {
             known.push_within_capacity(*plane).map_err(|_| ENOSPC)?;
         }
-        let mut planes = self.endpoint.planes.describe(self.key.local, &known)?;
-        if *planes == *known {
-            return Ok(());
+        let planes = self.endpoint.planes.describe(self.key.local, &known)?;
+        if *planes != *known {
+            self.set_planes(planes);
         }
+        Ok(())
+    }
+
+    /// Goes on with other planes, or other addresses of theirs. Process context.
+    pub(crate) fn set_planes(self: &Arc<Self>, mut planes: KVec<PlaneInfo>) {
         {
             let mut inner = self.inner.lock();
             inner.routes.clear();
@@ -539,11 +567,10 @@ impl Conn {
             core::mem::swap(&mut inner.planes, &mut planes);
         }
         self.run();
-        Ok(())
     }
 
     /// Returns what it has counted.
-    pub(super) fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> Totals {
         let inner = self.inner.lock();
         let mut totals = Totals {
             connections: 0,
@@ -574,7 +601,7 @@ impl Conn {
     }
 
     /// Ends it: tells the peer, and lets nothing find it any more. Process context, may sleep.
-    pub(super) fn shut_down(self: &Arc<Self>) {
+    pub(crate) fn shut_down(self: &Arc<Self>) {
         self.inner.lock().proto.close();
         // The RESET goes out.
         self.run();

@@ -34,10 +34,10 @@ pub(super) enum Drop {
     DatagramLength,
 }
 
-const DROPS: usize = Drop::DatagramLength as usize + 1;
+pub(super) const DROPS: usize = Drop::DatagramLength as usize + 1;
 
 /// Counts dropped datagrams of a host.
-pub(super) struct DropCounters(PerCpuCounters<DROPS>);
+pub(super) struct DropCounters(pub(super) PerCpuCounters<DROPS>);
 
 impl DropCounters {
     pub(super) fn new() -> Result<Self> {
@@ -93,10 +93,10 @@ const PATHS: usize = 64;
 
 /// Sums over connections.
 #[derive(Clone, Copy)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     pub(super) connections: u64,
-    pub(super) tx: TxStats,
-    pub(super) rx: RxStats,
+    pub(crate) tx: TxStats,
+    pub(crate) rx: RxStats,
     pub(super) conn: ConnStats,
     pub(super) plane_packets: [u64; MAX_PLANES],
     pub(super) plane_bytes: [u64; MAX_PLANES],
@@ -121,7 +121,7 @@ impl Default for Totals {
 }
 
 impl Totals {
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.connections += other.connections;
         self.tx.add(&other.tx);
         self.rx.add(&other.rx);

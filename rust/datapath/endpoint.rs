@@ -9,7 +9,9 @@ use super::{
     },
     conn::{
         Conn,
-        ConnKey, //
+        ConnKey,
+        Settings,
+        Transport, //
     },
     counters::{
         Counters,
@@ -24,9 +26,12 @@ use super::{
     shares::Shares,
 };
 use crate::{
-    net::netdev::{
-        Name,
-        NetDevice, //
+    net::{
+        netdev::{
+            Name,
+            NetDevice, //
+        },
+        random_u32, //
     },
     rdma::{
         event::QpEvents,
@@ -51,6 +56,9 @@ use proto::{
     wire, //
 };
 
+/// Most bytes of payload of a packet.
+pub(crate) const PAYLOAD_MTU: u16 = 4096;
+
 /// Connections of an endpoint, by the two GIDs.
 struct Connections {
     by_key: RBTree<ConnKey, Arc<Conn>>,
@@ -68,6 +76,7 @@ pub(crate) struct Endpoint {
     mws: MwTable,
     fast_mrs: FastTable,
     pub(super) planes: Arc<Planes>,
+    transport: Transport,
     /// The address handles of processes.
     #[pin]
     pub(super) ahs: AhTable,
@@ -89,18 +98,34 @@ impl Endpoint {
     ///
     /// Errors: `ENODEV` if the network device is going away, `EADDRINUSE` if the port is taken,
     /// `ENOMEM`.
-    pub(crate) fn new(ndev: &NetDevice, port: u16) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        ndev: &NetDevice,
+        port: u16,
+        transport: Transport,
+        law: Controller,
+    ) -> Result<Arc<Self>> {
         // Held for as long as it takes to open sockets there.
         let net = ndev.net().ok_or(ENODEV)?;
-        let law = crate::params::default_law()?;
+        let planes = Planes::new()?;
+        planes.add(ndev)?;
+        let host = Host::get(&net, port, &planes)?;
+        Self::at(&host, &planes, transport, law).inspect_err(|_| Host::put(&host, &planes))
+    }
+
+    /// Makes an endpoint of a host that there is. Process context. Pair with [`Self::shutdown`].
+    ///
+    /// Errors: `ENOMEM`.
+    pub(crate) fn at(
+        host: &Arc<Host>,
+        planes: &Arc<Planes>,
+        transport: Transport,
+        law: Controller,
+    ) -> Result<Arc<Self>> {
         let mrs = MrTable::new()?;
         let mws = MwTable::new()?;
         let fast_mrs = FastTable::new()?;
         let counters = Counters::new()?;
-        let planes = Planes::new()?;
-        planes.add(ndev)?;
         let queue = OwnedQueue::new_unbound(c"metaroce")?;
-        let host = Host::get(&net, port, &planes)?;
         let (own_host, own_planes) = (host.clone(), planes.clone());
         Arc::pin_init(
             pin_init!(Self {
@@ -109,6 +134,7 @@ impl Endpoint {
                 mws,
                 fast_mrs,
                 planes: own_planes,
+                transport,
                 ahs <- AhTable::new(),
                 counters,
                 conns <- new_mutex!(Connections {
@@ -122,7 +148,6 @@ impl Endpoint {
             }),
             GFP_KERNEL,
         )
-        .inspect_err(|_| Host::put(&host, &planes))
     }
 
     /// Returns what the endpoint shares with others in its namespace.
@@ -278,7 +303,7 @@ impl Endpoint {
                 return Ok(conn.clone());
             }
         }
-        let conn = Conn::new(self, key)?;
+        let conn = Conn::new(self, key, self.settings(&key)?)?;
         let entered = conn.reserve_user().and_then(|()| {
             conns
                 .by_key
@@ -294,6 +319,25 @@ impl Endpoint {
             old.shut_down();
         }
         Ok(conn)
+    }
+
+    /// Returns what a new connection is made with.
+    ///
+    /// Errors: `ENETDOWN` if there is no plane, `ENOMEM`.
+    fn settings(&self, key: &ConnKey) -> Result<Settings> {
+        let planes = self.planes.describe(key.local, &[])?;
+        if planes.is_empty() {
+            return Err(ENETDOWN);
+        }
+        Ok(Settings {
+            // Random, so that nobody off the path can guess it; it is free with near certainty, and
+            // it is noticed if it is not.
+            id: random_u32().max(1),
+            planes,
+            transport: self.transport,
+            payload_mtu: PAYLOAD_MTU,
+            law: self.law(),
+        })
     }
 
     /// Takes down a connection that nobody uses. Process context.

@@ -137,10 +137,22 @@ impl Host {
             return Ok(host.clone());
         }
         hosts.reserve(1, GFP_KERNEL)?;
+        let host = Self::new(net.cookie(), port)?;
+        host.add_planes(planes)?;
+        let receiver = Arc::new(Receiver::new(host.clone()), GFP_KERNEL)?;
+        *host.sockets.lock() = Some(UdpSockets::open(net, port, receiver)?);
+        hosts.push((host.clone(), 1), GFP_KERNEL)?;
+        Ok(host)
+    }
+
+    /// Makes a host without sockets, that of the namespace with the cookie `net`. Process context.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(crate) fn new(net: u64, port: u16) -> Result<Arc<Self>> {
         let drops = DropCounters::new()?;
-        let host = Arc::pin_init(
+        Arc::pin_init(
             pin_init!(Self {
-                net: net.cookie(),
+                net,
                 port,
                 sockets <- new_mutex!(None),
                 conns <- IdTable::new(),
@@ -152,12 +164,7 @@ impl Host {
                 next_answer: Atomic::new(0),
             }),
             GFP_KERNEL,
-        )?;
-        host.add_planes(planes)?;
-        let receiver = Arc::new(Receiver::new(host.clone()), GFP_KERNEL)?;
-        *host.sockets.lock() = Some(UdpSockets::open(net, port, receiver)?);
-        hosts.push((host.clone(), 1), GFP_KERNEL)?;
-        Ok(host)
+        )
     }
 
     /// The list has one writer at a time, who holds [`HOSTS`].

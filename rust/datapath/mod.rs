@@ -22,7 +22,9 @@
 
 pub(crate) mod ah;
 mod bytes;
-mod conn;
+mod clock;
+mod completion;
+pub(crate) mod conn;
 pub(crate) mod counters;
 pub(crate) mod cq;
 mod depart;
@@ -54,9 +56,4 @@ mod view;
 mod work_queue;
 pub(crate) mod wqe;
 
-use proto::time::Instant;
-
-/// The time on the clock that the transport runs on, `CLOCK_MONOTONIC`.
-fn now() -> Instant {
-    Instant(crate::sync::hrtimer::now())
-}
+use clock::now;

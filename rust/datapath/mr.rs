@@ -57,7 +57,7 @@ impl From<Error> for AccessError {
 }
 
 /// Bits of a key that change each time its index is used again.
-const TAG_BITS: u32 = 8;
+pub(super) const TAG_BITS: u32 = 8;
 
 /// End of the index parts of memory regions' keys. Those above are for fast registration, then for
 /// memory windows.
@@ -81,7 +81,7 @@ pub(crate) struct Mr {
 }
 
 impl Mr {
-    fn new(
+    pub(super) fn new(
         key: u32,
         pd: u32,
         umem: Arc<Umem>,
@@ -172,7 +172,7 @@ impl Mr {
 
 /// All memory regions of a device, by the index part of their keys.
 pub(crate) struct MrTable {
-    table: Pin<KBox<IdTable<Mr>>>,
+    pub(super) table: Pin<KBox<IdTable<Mr>>>,
     /// The changing part of the next key.
     tag: Atomic<u32>,
 }

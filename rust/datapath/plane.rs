@@ -43,15 +43,15 @@ use proto::wire::{
 };
 
 /// One plane.
-struct Plane {
+pub(super) struct Plane {
     /// Number of the plane: its place in what peers are told.
-    id: u8,
+    pub(super) id: u8,
     /// Keeps the network device from going away under the plane.
-    ndev: NetDeviceRef,
-    ifindex: u32,
+    pub(super) ndev: NetDeviceRef,
+    pub(super) ifindex: u32,
     /// Mbit/s, 0 if unknown.
-    speed: u32,
-    up: bool,
+    pub(super) speed: u32,
+    pub(super) up: bool,
 }
 
 /// What a connection needs to know of a plane.
@@ -67,9 +67,9 @@ pub(crate) struct PlaneInfo {
 /// The planes of an endpoint, the oldest first: that is the primary one, whose addresses are the
 /// GIDs.
 #[pin_data]
-pub(super) struct Planes {
+pub(crate) struct Planes {
     #[pin]
-    list: SpinLockBh<KVec<Plane>>,
+    pub(super) list: SpinLockBh<KVec<Plane>>,
     /// Counts the changes of the list and of the planes' states.
     generation: Atomic<u32>,
     /// The addresses of the primary plane.
@@ -97,7 +97,7 @@ impl WorkItem for Planes {
 
 impl Planes {
     /// Makes an empty list. Process context.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let list = KVec::with_capacity(MAX_PLANES, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -134,7 +134,7 @@ impl Planes {
         Ok(())
     }
 
-    fn changed(&self) {
+    pub(super) fn changed(&self) {
         self.generation.fetch_add(1, Full);
     }
 

@@ -141,7 +141,7 @@ pub(crate) struct QpInner {
 /// A connected queue pair.
 #[pin_data]
 pub(crate) struct Qp {
-    qpn: Atomic<u32>,
+    pub(super) qpn: Atomic<u32>,
     pub(super) service: QpType,
     /// A number that no other queue pair had or will have, as the queue pair number may.
     pub(super) serial: u64,
@@ -196,6 +196,16 @@ impl Qp {
     ///
     /// Errors: `ENOMEM`; `EINVAL` if a ring has no room for its geometry.
     pub(crate) fn new(endpoint: &Arc<Endpoint>, init: QpInit) -> Result<Arc<Self>> {
+        let qp = Self::build(endpoint, init)?;
+        let qps = &endpoint.host().qps;
+        let qpn = qps.alloc(super::limits::QPN_RANGE, qp.clone())?;
+        qp.qpn.store(qpn, Relaxed);
+        qp.timer.attach(qp.clone());
+        Ok(qp)
+    }
+
+    /// Makes a queue pair that has no number yet, and that no timer finds.
+    pub(super) fn build(endpoint: &Arc<Endpoint>, init: QpInit) -> Result<Arc<Self>> {
         let (sq, sq_geometry) = init.sq;
         let sq = WorkQueue::new(sq, sq_geometry)?;
         // The first work request finds the kernel asleep.
@@ -232,7 +242,7 @@ impl Qp {
             told_last: false,
             peer_gone: false,
         };
-        let qp = Arc::pin_init(
+        Arc::pin_init(
             pin_init!(Self {
                 qpn: Atomic::new(0),
                 service: init.service,
@@ -250,14 +260,7 @@ impl Qp {
                 depart <- new_work!("Qp::depart"),
             }),
             GFP_KERNEL,
-        )?;
-        let qpn = endpoint
-            .host()
-            .qps
-            .alloc(super::limits::QPN_RANGE, qp.clone())?;
-        qp.qpn.store(qpn, Relaxed);
-        qp.timer.attach(qp.clone());
-        Ok(qp)
+        )
     }
 
     /// Returns the queue pair's number.
@@ -347,7 +350,7 @@ impl Qp {
     }
 
     /// Carries out the move to state `to`. Returns the connection that is left.
-    fn enter(
+    pub(super) fn enter(
         &self,
         inner: &mut Locked<'_>,
         to: QpState,

@@ -96,11 +96,20 @@ impl Touched {
 }
 
 impl Receiver {
-    pub(super) fn new(host: Arc<Host>) -> Self {
+    pub(crate) fn new(host: Arc<Host>) -> Self {
         Self { host }
     }
 
-    /// Takes one datagram: the `len` bytes at `off` of `skb`.
+    /// Takes one datagram: the `at.1` bytes at `at.0` of `skb`. Context as for
+    /// [`Receive::receive`].
+    pub(crate) fn take(&self, skb: &RxSkb, meta: &Meta, at: (usize, usize), touched: &mut Touched) {
+        match self.segment(skb, meta, at, touched) {
+            Ok(()) => {}
+            Err(Reject::Wire(e)) => self.host.drops.count_wire(e),
+            Err(Reject::Drop(why)) => self.host.drops.count(why),
+        }
+    }
+
     fn segment(
         &self,
         skb: &RxSkb,
@@ -443,11 +452,7 @@ impl Receive for Receiver {
         }
         let meta = skb.meta();
         for segment in skb.segments() {
-            match self.segment(&skb, &meta, segment, batch) {
-                Ok(()) => {}
-                Err(Reject::Wire(e)) => self.host.drops.count_wire(e),
-                Err(Reject::Drop(why)) => self.host.drops.count(why),
-            }
+            self.take(&skb, &meta, segment, batch);
         }
     }
 

@@ -268,7 +268,8 @@ impl Endpoint {
 }
 
 impl Conn {
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the lines of one connection. Process context.
+    pub(crate) fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Copied line by line, so that the lock is never held for long.
         let (id, key) = (self.id(), self.key());
         let view = ConnView::of(&self.inner.lock(), &self.endpoint.shares);

@@ -19,7 +19,7 @@ use ring::{
 /// fetched, and stays readable until it is retired; the shared slot is not looked at again.
 pub(crate) struct WorkQueue {
     ring: SharedMem,
-    consumer: Consumer,
+    pub(super) consumer: Consumer,
     /// One slot for each of the ring's, at the same place.
     copies: KVVec<u8>,
 }

@@ -2,14 +2,8 @@
 
 #include "helpers.h"
 
+#include "ib_verbs.c"
 #include "net.c"
 #include "odp.c"
 #include "params.c"
 #include "sync.c"
-
-unsigned int metaroce_skb_headlen(const struct sk_buff *skb)
-{
-	return skb_headlen(skb);
-}
-
-#include "ib_verbs.c"

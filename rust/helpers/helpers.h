@@ -6,14 +6,10 @@
 #ifndef METAROCE_HELPERS_H
 #define METAROCE_HELPERS_H
 
-#include <linux/skbuff.h>
-
 #include "ib_verbs.h"
 #include "net.h"
 #include "odp.h"
 #include "params.h"
 #include "sync.h"
-
-unsigned int metaroce_skb_headlen(const struct sk_buff *skb);
 
 #endif

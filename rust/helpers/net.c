@@ -4,7 +4,9 @@
 #include <linux/igmp.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
+#include <linux/nsproxy.h>
 #include <linux/rtnetlink.h>
+#include <linux/sched.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/addrconf.h>
@@ -48,6 +50,11 @@ void metaroce_net_dev_hold(struct net_device *dev)
 void metaroce_net_dev_put(struct net_device *dev)
 {
 	dev_put(dev);
+}
+
+struct net_device *metaroce_net_dev_by_name(const char *name)
+{
+	return dev_get_by_name(current->nsproxy->net_ns, name);
 }
 
 struct net *metaroce_net_dev_net_get(const struct net_device *dev)
@@ -347,6 +354,11 @@ bool metaroce_skb_is_local(const struct sk_buff *skb)
 u32 metaroce_skb_udp_gso_size(const struct sk_buff *skb)
 {
 	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;
+}
+
+struct sk_buff *metaroce_skb_clone(struct sk_buff *skb)
+{
+	return skb_clone(skb, GFP_ATOMIC);
 }
 
 u32 metaroce_skb_pagelen(const struct sk_buff *skb)

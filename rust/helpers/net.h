@@ -22,6 +22,7 @@ u64 metaroce_net_cookie(const struct net *net);
 /* Devices. */
 void metaroce_net_dev_hold(struct net_device *dev);
 void metaroce_net_dev_put(struct net_device *dev);
+struct net_device *metaroce_net_dev_by_name(const char *name);
 struct net *metaroce_net_dev_net_get(const struct net_device *dev);
 u32 metaroce_net_dev_mtu(const struct net_device *dev);
 bool metaroce_net_dev_is_registered(const struct net_device *dev);
@@ -58,6 +59,7 @@ struct sk_buff *metaroce_skb_recv_udp(struct sock *sk);
 bool metaroce_udp_checksum_ok(struct sk_buff *skb);
 bool metaroce_skb_is_local(const struct sk_buff *skb);
 u32 metaroce_skb_udp_gso_size(const struct sk_buff *skb);
+struct sk_buff *metaroce_skb_clone(struct sk_buff *skb);
 u32 metaroce_skb_pagelen(const struct sk_buff *skb);
 struct sk_buff *metaroce_skb_frag_list(const struct sk_buff *skb);
 struct sk_buff *metaroce_skb_next(const struct sk_buff *skb);

@@ -89,6 +89,14 @@ impl NetDevice {
         NonNull::new(raw).map(|raw| unsafe { ARef::from_raw(raw.cast()) })
     }
 
+    /// Looks a device up by its name in the current process's namespace. Process context.
+    pub fn by_name(name: &CStr) -> Option<NetDeviceRef> {
+        // SAFETY: `name` is a C string; a process has a namespace as long as it runs.
+        let raw = unsafe { bindings::metaroce_net_dev_by_name(name.as_char_ptr()) };
+        // SAFETY: As in `by_index`.
+        NonNull::new(raw).map(|raw| unsafe { ARef::from_raw(raw.cast()) })
+    }
+
     /// Returns the number of the interface in its namespace.
     pub fn ifindex(&self) -> u32 {
         // SAFETY: By the type invariant; the member is an aligned word, and a changing value is a

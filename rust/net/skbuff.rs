@@ -32,8 +32,9 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// - `skb` is a packet out of the receive queue of a UDP socket that this owns: its data begin
-///   behind the UDP header, and its IP and UDP header are in the linear part before these.
+/// - `skb` is a packet out of the receive queue of a UDP socket, or a clone of one, that this owns:
+///   its data begin behind the UDP header, and its IP and UDP header are in the linear part before
+///   these.
 /// - `last` is a part of it.
 pub struct RxSkb {
     skb: NonNull<bindings::sk_buff>,
@@ -96,7 +97,7 @@ impl RxSkb {
     /// # Safety
     ///
     /// As the type invariants say.
-    pub(super) unsafe fn from_raw(skb: NonNull<bindings::sk_buff>) -> Self {
+    pub unsafe fn from_raw(skb: NonNull<bindings::sk_buff>) -> Self {
         // SAFETY: By the requirements of this function.
         let end = unsafe { bindings::metaroce_skb_pagelen(skb.as_ptr()) };
         // INVARIANT: By the requirements of this function; every packet begins by its own memory.
@@ -110,6 +111,23 @@ impl RxSkb {
                 is_head: true,
             }),
         }
+    }
+
+    /// Makes a clone of a packet of somebody else's. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// `skb` must be valid, and as the type invariants say but for its owner.
+    pub unsafe fn clone_of(skb: NonNull<bindings::sk_buff>) -> Result<Self> {
+        // SAFETY: By the requirements of this function.
+        let clone = unsafe { bindings::metaroce_skb_clone(skb.as_ptr()) };
+        let clone = NonNull::new(clone).ok_or(ENOMEM)?;
+        // SAFETY: The clone has the headers and the data of the packet, and is the caller's.
+        Ok(unsafe { Self::from_raw(clone) })
     }
 
     /// Returns the part that `len` bytes at `off` lie in, and where in it. If they lie in several,

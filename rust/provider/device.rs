@@ -26,6 +26,7 @@ use crate::{
     },
     net::netdev::NetDevice,
     offload::Site,
+    params,
     rdma::{
         self,
         attr::{
@@ -96,7 +97,8 @@ pub(super) struct Traffic(Arc<Endpoint>);
 impl Traffic {
     /// Opens the data path over `ndev`.
     pub(super) fn new(ndev: &NetDevice, port: u16) -> Result<Self> {
-        Ok(Self(Endpoint::new(ndev, port)?))
+        let law = params::default_law()?;
+        Ok(Self(Endpoint::new(ndev, port, params::transport(), law)?))
     }
 }
 

@@ -140,6 +140,16 @@ impl AttrMask {
         self.0 & !Self::STANDARD == 0
     }
 
+    /// Makes a set of bits of the values of `enum ib_qp_attr_mask`.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Returns the set without what is in `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Returns the bits, of the values of `enum ib_qp_attr_mask`.
     pub const fn bits(self) -> u32 {
         self.0
