@@ -499,8 +499,13 @@ impl Nic {
     pub(super) fn mr_added(&self, site: &Arc<Site>, mr: &Mr) -> Result {
         let mut inner = self.inner.lock();
         match &inner.site {
-            Some(own) if Arc::ptr_eq(own, site) && !self.is_dead() => self.add_mr(&mut inner, mr),
-            _ => Ok(()),
+            Some(own) if Arc::ptr_eq(own, site) && !self.is_dead() => {}
+            _ => return Ok(()),
+        }
+        match self.add_mr(&mut inner, mr) {
+            // Nobody needs it there; a queue pair that comes brings all regions.
+            Err(_) if inner.qps.is_empty() => Ok(()),
+            added => added,
         }
     }
 
