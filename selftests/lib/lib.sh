@@ -82,11 +82,15 @@ wait_for_value() {
 addr4() { echo "192.168.$((100 + $2)).$1"; }
 addr6() { echo "fd00:6d52:$2::$1"; }
 
-# plane_new INDEX [MTU]
+# plane_new INDEX [MTU]: a veth pair, or network devices of the machine that are
+# joined by a cable: those of this index in the lists NETDEVS_A and NETDEVS_B.
 plane_new() {
 	local i=$1 mtu=${2:-9000} host ns
 
-	if [ "${SWITCH:-}" ]; then
+	if [ "${NETDEVS_A:-}" ]; then
+		netdev_lend "$NS_A" "$i" "$NETDEVS_A"
+		netdev_lend "$NS_B" "$i" "${NETDEVS_B:-}"
+	elif [ "${SWITCH:-}" ]; then
 		switch_new "$i" "$mtu"
 	else
 		ip link add "p$i" mtu "$mtu" netns "$NS_A" type veth peer name "p$i" \
@@ -96,6 +100,17 @@ plane_new() {
 		ns=$([ $host = 1 ] && echo "$NS_A" || echo "$NS_B")
 		plane_ready "$ns" $host "$i"
 	done
+}
+
+# netdev_lend NAMESPACE INDEX LIST: one of the list is that namespace's pINDEX for now
+netdev_lend() {
+	local list name
+
+	read -ra list <<<"$3"
+	name=${list[$2]:-}
+	[ "$name" ] || fail "no network device for plane $2 of $1"
+	ip link set "$name" netns "$1" name "p$2" || fail "cannot lend $name"
+	defer "ip -n $1 link set p$2 down; ip -n $1 link set p$2 name $name netns 1"
 }
 
 # Veth hands memory on, and what comes by it needs no CRC, unless the kernel
