@@ -4,6 +4,7 @@
 
 #include "ib_verbs.c"
 #include "net.c"
+#include "netdev.c"
 #include "odp.c"
 #include "params.c"
 #include "sync.c"

@@ -23,6 +23,10 @@ u64 metaroce_net_cookie(const struct net *net);
 void metaroce_net_dev_hold(struct net_device *dev);
 void metaroce_net_dev_put(struct net_device *dev);
 struct net_device *metaroce_net_dev_by_name(const char *name);
+/* Both look at where the device is plugged in; NULL and 0 if that is nowhere. */
+const void *metaroce_net_dev_parent(const struct net_device *dev);
+u32 metaroce_net_dev_pci_id(const struct net_device *dev);
+bool metaroce_net_dev_is_of(const struct net_device *dev, const char *driver);
 struct net *metaroce_net_dev_net_get(const struct net_device *dev);
 u32 metaroce_net_dev_mtu(const struct net_device *dev);
 bool metaroce_net_dev_is_registered(const struct net_device *dev);

@@ -106,6 +106,28 @@ impl NetDevice {
         ifindex as u32
     }
 
+    /// Returns the address of the device that it is plugged into, to be compared; 0 if there is
+    /// none.
+    pub fn parent(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_parent(self.as_raw()) }.addr()
+    }
+
+    /// Returns vendor and device, if it is plugged into PCI.
+    pub fn pci_id(&self) -> Option<(u16, u16)> {
+        // SAFETY: By the type invariant.
+        let id = unsafe { bindings::metaroce_net_dev_pci_id(self.as_raw()) };
+        // CAST: Each has 16 bits.
+        (id != 0).then_some(((id >> 16) as u16, id as u16))
+    }
+
+    /// Whether the device that it is plugged into has a driver of this name. To be called about
+    /// devices that are registered, so that the driver does not go.
+    pub fn is_of_driver(&self, name: &CStr) -> bool {
+        // SAFETY: By the type invariant, and `name` is a C string.
+        unsafe { bindings::metaroce_net_dev_is_of(self.as_raw(), name.as_char_ptr()) }
+    }
+
     /// Returns the MTU.
     pub fn mtu(&self) -> u32 {
         // SAFETY: By the type invariant.

@@ -5,4 +5,5 @@
 
 #include "../helpers/ib_verbs.c"
 #include "../helpers/net.c"
+#include "../helpers/netdev.c"
 #include "../helpers/sync.c"
