@@ -31,6 +31,9 @@ struct sk_buff;
 /* The version of the wire protocol that the core speaks. */
 #define METAROCE_OFL_WIRE_VERSION	1
 
+/* Bytes that the state of a queue pair can have, see qp_export(). */
+#define METAROCE_OFL_STATE_MAX		(1 << 20)
+
 /* Most planes of a connection. */
 #define METAROCE_OFL_MAX_PLANES		8
 
@@ -39,11 +42,13 @@ struct sk_buff;
  * @METAROCE_OFL_CAP_CRC: computes and checks the CRC of packets
  * @METAROCE_OFL_CAP_NO_CRC: can do without it where both ends agreed to
  * @METAROCE_OFL_CAP_IPV6: connections between IPv6 addresses
+ * @METAROCE_OFL_CAP_IMPORT: can go on with a queue pair from its state
  */
 enum metaroce_ofl_flags {
 	METAROCE_OFL_CAP_CRC = 1 << 0,
 	METAROCE_OFL_CAP_NO_CRC = 1 << 1,
 	METAROCE_OFL_CAP_IPV6 = 1 << 2,
+	METAROCE_OFL_CAP_IMPORT = 1 << 3,
 };
 
 /**
@@ -265,6 +270,10 @@ struct metaroce_ofl_qp_attr {
  * @rq: receive ring
  * @attr: attributes. qp_add() finds those of a queue pair that is ready to
  *	receive; the core changes them after each qp_modify() that succeeds.
+ * @state: NULL; for qp_add(), what to go on from, as qp_export() writes it. The
+ *	connection, of which conn_add() has only the number then, is part of it,
+ *	and in use: no INIT. @attr has the state that the queue pair is in.
+ * @state_len: bytes of that
  */
 struct metaroce_ofl_qp {
 	void *drv;
@@ -277,6 +286,8 @@ struct metaroce_ofl_qp {
 	struct metaroce_ofl_ring sq;
 	struct metaroce_ofl_ring rq;
 	struct metaroce_ofl_qp_attr attr;
+	const void *state;
+	size_t state_len;
 };
 
 /**
@@ -349,6 +360,12 @@ enum metaroce_ofl_event {
  *	the device uses neither rings nor queues of it, the consumers' indices
  *	say what was not completed, and packets for it are refused as for any
  *	number that it does not know.
+ * @qp_export: optional. Writes the state of a queue pair, and of its connection,
+ *	to @buf of @size bytes (METAROCE_OFL_STATE_MAX), for software to go on
+ *	from, and returns how many bytes that are. Both stand still then: the
+ *	device sends nothing more and drops what comes, until qp_del() and
+ *	conn_del(), which follow, and tell the peer nothing. With an error
+ *	everything goes on, and the queue pair is lost with the device.
  * @qp_ring: something was posted. Atomic: any context but NMI, without the
  *	mutex, many at a time; not after qp_del().
  *
@@ -383,6 +400,8 @@ struct metaroce_ofl_ops {
 	int (*qp_modify)(struct metaroce_ofl *ofl, struct metaroce_ofl_qp *qp,
 			 const struct metaroce_ofl_qp_attr *attr, u32 mask);
 	void (*qp_del)(struct metaroce_ofl *ofl, struct metaroce_ofl_qp *qp);
+	int (*qp_export)(struct metaroce_ofl *ofl, struct metaroce_ofl_qp *qp,
+			 void *buf, size_t size);
 	void (*qp_ring)(struct metaroce_ofl *ofl, struct metaroce_ofl_qp *qp);
 
 	void (*rx)(struct metaroce_ofl *ofl, struct metaroce_ofl_conn *conn,
@@ -415,8 +434,9 @@ struct metaroce_ofl *metaroce_ofl_register(struct net_device *ndev,
  * metaroce_ofl_unregister() - take a device back
  * @ofl: the registration
  *
- * Nothing more is added. Queue pairs of the device go to the error state with
- * IB_EVENT_QP_FATAL, everything is deleted, and no operation is called any
+ * Nothing more is added. Queue pairs of the device whose policy was "prefer" are
+ * exported, if it can, and go on in software; others go to the error state with
+ * IB_EVENT_QP_FATAL. Everything is deleted, and no operation is called any
  * more on return. Works as well after metaroce_ofl_fault().
  *
  * Context: may sleep; the RTNL is not held.

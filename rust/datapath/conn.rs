@@ -160,6 +160,8 @@ pub(super) struct ConnInner {
     users: usize,
     /// When to give up waiting for another one, after the last has left.
     idle_until: Option<Instant>,
+    /// Nothing that comes is taken: the state is going to be saved.
+    pub(super) paused: bool,
 }
 
 /// The connection's lock, held.
@@ -311,6 +313,7 @@ impl Conn {
                     blocks,
                     users: 0,
                     idle_until: None,
+                    paused: false,
                 }),
                 ready <- new_spinlock_bh!(Ready {
                     ring: KVec::new(),
@@ -554,6 +557,11 @@ impl Conn {
             self.set_planes(planes);
         }
         Ok(())
+    }
+
+    /// Tells the peer of the planes, which may have changed since it was last told.
+    pub(super) fn announce(&self) {
+        self.inner.lock().proto.announce(now());
     }
 
     /// Goes on with other planes, or other addresses of theirs. Process context.

@@ -135,15 +135,17 @@ impl WorkQueue {
 impl Qp {
     /// Makes a queue pair with a number that somebody else has chosen, ready to receive over
     /// `conn`. One caller at a time for a connection. Work begins where `first` says, in the send
-    /// and in the receive queue. Process context.
+    /// and in the receive queue; or it goes on from a state, as [`Self::save`] writes it. Process
+    /// context.
     ///
-    /// Errors: as for [`Self::new`]; `EBUSY` if there is one of that number.
+    /// Errors: as for [`Self::new`]; `EBUSY` if there is one of that number, `EINVAL` if the state is
+    /// none of such a queue pair.
     pub(crate) fn new_on(
         conn: &Arc<Conn>,
         init: QpInit,
         qpn: u32,
         attr: &QpAttr,
-        first: (u32, u32),
+        (first, state): ((u32, u32), Option<&[u8]>),
     ) -> Result<Arc<Self>> {
         let qp = Self::build(&conn.endpoint, init)?;
         qp.qpn.store(qpn, Relaxed);
@@ -155,11 +157,29 @@ impl Qp {
             if let Some(RecvQueue::Own(queue)) = &mut inner.rq {
                 queue.begin_at(first.1);
             }
-            qp.enter(&mut inner, QpState::ReadyToReceive, Some(conn.clone()));
+            match state {
+                // What was done before is in the state.
+                Some(_) => inner.state = attr.state,
+                None => drop(qp.enter(&mut inner, QpState::ReadyToReceive, Some(conn.clone()))),
+            }
         }
-        let entered = conn.endpoint.host().qps.insert(qpn, qp.clone());
-        entered.inspect_err(|_| conn.detach(qpn))?;
+        let qps = &conn.endpoint.host().qps;
+        qps.insert(qpn, qp.clone()).inspect_err(|_| {
+            conn.detach(qpn);
+        })?;
         qp.timer.attach(qp.clone());
+        // Packets come as soon as the connection goes on, so they must find the queue pair.
+        if let Some(state) = state {
+            qp.load(conn, state).inspect_err(|_| {
+                drop(qps.remove(qpn));
+                qp.timer.stop();
+                conn.detach(qpn);
+            })?;
+        }
+        if state.is_some() {
+            conn.announce();
+            qp.want_again(conn, false);
+        }
         conn.run();
         Ok(qp)
     }

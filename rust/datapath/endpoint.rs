@@ -293,17 +293,25 @@ impl Endpoint {
             remote: wire::Gid(address.dgid.0),
             owner,
         };
+        self.obtain(key, None)
+    }
+
+    /// Returns the connection of a key, with one more user: a new one if there is none, or if it is
+    /// to have the number `id`. Context and errors as for [`Self::connect`].
+    pub(super) fn obtain(self: &Arc<Self>, key: ConnKey, id: Option<u32>) -> Result<Arc<Conn>> {
         let mut conns = self.conns.lock();
         if conns.closed {
             return Err(ENETDOWN);
         }
         if let Some(conn) = conns.by_key.get(&key) {
-            if conn.is_open() {
+            if conn.is_open() && id.is_none() {
                 conn.reserve_user()?;
                 return Ok(conn.clone());
             }
         }
-        let conn = Conn::new(self, key, self.settings(&key)?)?;
+        let mut settings = self.settings(&key)?;
+        settings.id = id.unwrap_or(settings.id);
+        let conn = Conn::new(self, key, settings)?;
         let entered = conn.reserve_user().and_then(|()| {
             conns
                 .by_key

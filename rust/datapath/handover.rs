@@ -24,6 +24,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use proto::stream::SendConfig;
 use ring::Geometry;
 
 /// A ring that changes hands.
@@ -111,6 +112,10 @@ impl Qp {
     pub(crate) fn park(&self, merged: &QpAttr, foreign: Arc<Foreign>) {
         let mut inner = self.inner.lock();
         inner.foreign = Some(foreign);
+        inner.frozen = false;
+        // What the streams knew is the device's now: no timer acts on it, and nobody completes it.
+        inner.send.reset(SendConfig::default());
+        inner.recv.stop();
         inner.state = merged.state;
         inner.attr = *merged;
     }

@@ -49,6 +49,7 @@ mod responder;
 mod rx;
 mod shares;
 pub(crate) mod srq;
+pub(crate) mod transfer;
 mod tx;
 mod uc;
 pub(crate) mod ud;

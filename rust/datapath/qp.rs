@@ -121,6 +121,8 @@ pub(crate) struct QpInner {
     pub(super) conn: Option<Arc<Conn>>,
     /// The connection at the device that does the work, see [`super::handover`].
     pub(super) foreign: Option<Arc<Foreign>>,
+    /// Its state was saved: somebody else goes on with it, or it will be loaded again.
+    pub(super) frozen: bool,
     pub(super) sq: WorkQueue,
     pub(super) rq: Option<RecvQueue>,
     /// Index in the receive queue of the receive with RSN 0.
@@ -232,6 +234,7 @@ impl Qp {
             attr: QpAttr::default(),
             conn: None,
             foreign: None,
+            frozen: false,
             sq,
             rq,
             rq_base: 0,
@@ -606,7 +609,7 @@ impl Qp {
 }
 
 impl QpInner {
-    fn send_config(&self, qpn: Qpn, unreliable: bool) -> SendConfig {
+    pub(super) fn send_config(&self, qpn: Qpn, unreliable: bool) -> SendConfig {
         let mut cfg = SendConfig {
             qpn,
             peer_qpn: Qpn(self.attr.dest_qp_num),
@@ -624,7 +627,7 @@ impl QpInner {
         cfg
     }
 
-    fn recv_config(&self, qpn: Qpn, unreliable: bool) -> RecvConfig {
+    pub(super) fn recv_config(&self, qpn: Qpn, unreliable: bool) -> RecvConfig {
         let access = self.attr.access_flags;
         RecvConfig {
             qpn,
@@ -657,7 +660,7 @@ impl TimerCallback for Qp {
         let qp: Arc<Self> = this.into();
         let conn = {
             let mut inner = qp.inner.lock();
-            if inner.state == QpState::Reset {
+            if inner.state == QpState::Reset || inner.frozen {
                 return;
             }
             let progress = inner.conn.as_ref().map_or_else(now, |c| c.progress());

@@ -473,6 +473,9 @@ impl Conn {
         f: impl FnOnce(&mut ConnInner) -> R,
     ) -> Result<R, Reject> {
         let mut inner = self.inner.lock();
+        if inner.paused {
+            return Err(Reject::Drop(Drop::UnknownConnection));
+        }
         if !local && inner.proto.crc() && !base.flags.has(PacketFlags::CRC) {
             return Err(Reject::Drop(Drop::Crc));
         }
@@ -567,6 +570,9 @@ impl Conn {
             let mut n = 0;
             {
                 let mut inner = self.inner.lock();
+                if inner.paused {
+                    return;
+                }
                 for slot in &mut credits {
                     let Some(desc) = inner.proto.pop_acked() else {
                         break;

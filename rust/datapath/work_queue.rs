@@ -50,6 +50,24 @@ impl WorkQueue {
         }
     }
 
+    /// Goes on where somebody else was: with that oldest entry, and so many fetched ones. Entries are
+    /// copied anew, as the other's copies are gone: who has changed them has broken its own queue.
+    ///
+    /// Errors: `EINVAL` if there are not as many.
+    pub(super) fn restore(&mut self, oldest: u32, in_work: u32) -> Result {
+        self.consumer = Consumer::resume_at(self.consumer.geometry(), oldest);
+        let _ = self.consumer.publish(&self.ring);
+        for _ in 0..in_work {
+            self.fetch().ok().flatten().ok_or(EINVAL)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many entries are fetched and not retired.
+    pub(super) fn in_work(&self) -> u32 {
+        self.consumer.in_work()
+    }
+
     /// Returns the ring and its shape, for somebody else to empty it.
     pub(super) fn ring(&self) -> (&SharedMem, Geometry) {
         (&self.ring, self.consumer.geometry())

@@ -94,6 +94,7 @@ static OPS: Table = Table(bindings::metaroce_ofl_ops {
     qp_add: Some(qp_add),
     qp_modify: Some(qp_modify),
     qp_del: Some(qp_del),
+    qp_export: None,
     qp_ring: Some(qp_ring),
     // The NIC's filters would bring the packets.
     rx: None,

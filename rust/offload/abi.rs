@@ -164,6 +164,19 @@ impl Nic {
         to_result(call!(self, qp_modify(qp.raw.get(), attr, mask), none))
     }
 
+    /// Writes the state of a queue pair to `buf`, and returns its length.
+    pub(super) fn op_qp_export(&self, qp: &NicQp, buf: &mut [u8]) -> Result<usize> {
+        let none = EOPNOTSUPP.to_errno();
+        let (to, size) = (buf.as_mut_ptr().cast(), buf.len());
+        let len = call!(self, qp_export(qp.raw.get(), to, size), none);
+        to_result(len.min(0))?;
+        let len = usize::try_from(len)?;
+        if len > size {
+            return Err(EINVAL);
+        }
+        Ok(len)
+    }
+
     pub(super) fn op_qp_del(&self, qp: &NicQp) {
         call!(self, qp_del(qp.raw.get()), ());
     }
@@ -209,6 +222,14 @@ impl NicConn {
 }
 
 impl NicQp {
+    /// What the driver went on from is gone. The registration's mutex is held.
+    pub(super) fn forget_state(&self) {
+        // SAFETY: The structure is valid; the state is used in `qp_add` only, which has returned.
+        let raw = unsafe { &mut *self.raw.get() };
+        raw.state = core::ptr::null();
+        raw.state_len = 0;
+    }
+
     /// Keeps the attributes that the driver has set. The registration's mutex is held.
     pub(super) fn keep_attr(&self, attr: &RawAttr) {
         // SAFETY: The structure is valid; attributes are used in operations only, which the mutex

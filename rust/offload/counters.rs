@@ -20,6 +20,9 @@ pub(crate) const NAMES: [&CStr; COUNTS + DEVICE] = [
     c"ofl_add_fail",
     c"ofl_faults",
     c"ofl_qp_lost",
+    c"ofl_export_ok",
+    c"ofl_export_fail",
+    c"ofl_import",
     c"ofl_tx_packets",
     c"ofl_tx_bytes",
     c"ofl_rx_packets",
@@ -48,9 +51,15 @@ pub(super) enum Count {
     Fault,
     /// Queue pairs that were lost by that.
     Lost,
+    /// Queue pairs that went on in software.
+    Exported,
+    /// Queue pairs that could not.
+    NotExported,
+    /// Queue pairs that went on at a device.
+    Imported,
 }
 
-const COUNTS: usize = Count::Lost as usize + 1;
+pub(super) const COUNTS: usize = Count::Imported as usize + 1;
 
 /// The counters of an RDMA device.
 pub(super) struct Counts([Atomic<u64>; COUNTS]);

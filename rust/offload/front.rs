@@ -69,9 +69,9 @@ pub(crate) struct Front {
     software: Arc<Qp>,
     site: Arc<Site>,
     origin: Origin,
-    /// Held during changes; whether it is decided that software carries the queue pair.
+    /// Held during changes.
     #[pin]
-    change: Mutex<bool>,
+    change: Mutex<()>,
     #[pin]
     device: SpinLockBh<Option<Arc<NicQp>>>,
 }
@@ -116,16 +116,18 @@ impl Front {
     ///
     /// Errors: `ENOMEM`.
     pub(crate) fn new(software: Arc<Qp>, site: Arc<Site>, origin: Origin) -> Result<Arc<Self>> {
-        Arc::pin_init(
+        let front = Arc::pin_init(
             pin_init!(Self {
                 software,
                 site,
                 origin,
-                change <- new_mutex!(false),
+                change <- new_mutex!(()),
                 device <- new_spinlock_bh!(None),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        front.site.fronts.insert(front.qpn(), front.clone())?;
+        Ok(front)
     }
 
     /// Returns the queue pair's number.
@@ -157,20 +159,12 @@ impl Front {
     ///
     /// Errors: `EINVAL` if it does not; what connecting, or a device, returns.
     pub(crate) fn modify(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result {
-        let mut decided = self.change.lock();
+        let _change = self.change.lock();
         let connects = mask.contains(AttrMask::STATE) && attr.state == QpState::ReadyToReceive;
-        if connects && !*decided && self.offer(attr, mask)? {
+        if connects && self.offer(attr, mask)? {
             return Ok(());
         }
-        self.with_backend(|backend| backend.modify(attr, mask))?;
-        if mask.contains(AttrMask::STATE) {
-            *decided = match attr.state {
-                QpState::ReadyToReceive => true,
-                QpState::Reset => false,
-                _ => *decided,
-            };
-        }
-        Ok(())
+        self.with_backend(|backend| backend.modify(attr, mask))
     }
 
     /// Offers the queue pair to a device, as the policy says. Returns whether one carries it now.
@@ -182,7 +176,7 @@ impl Front {
             return Ok(false);
         }
         let merged = self.software.preview(attr, mask)?;
-        match policy.judge(self.try_offer(&merged)) {
+        match policy.judge(self.try_offer(policy, &merged, None)) {
             Outcome::Device => Ok(true),
             Outcome::Fallback => {
                 self.site.count(Count::Fallback);
@@ -195,7 +189,7 @@ impl Front {
         }
     }
 
-    fn try_offer(self: &Arc<Self>, attr: &QpAttr) -> Result {
+    fn try_offer(self: &Arc<Self>, policy: Policy, attr: &QpAttr, state: Option<&[u8]>) -> Result {
         let nic = self.site.choose()?;
         let parts = self.software.parts();
         let endpoint = &self.site.endpoint;
@@ -231,7 +225,49 @@ impl Front {
             cqs: self.software.cqs(),
             attr,
             needs,
+            may_move: policy == Policy::Prefer,
+            state,
         })
+    }
+
+    /// The policy has changed: moves the queue pair, in the middle of everything, if that can be.
+    /// Process context.
+    pub(super) fn reconsider(self: &Arc<Self>, policy: Policy) {
+        let _change = self.change.lock();
+        let qp = self.device.lock().clone();
+        match (qp, policy) {
+            (Some(qp), Policy::Off) => qp.nic.hand_back(&qp),
+            (None, Policy::Prefer | Policy::Require) => {
+                // If not, then software goes on.
+                let _ = self.move_in(policy);
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves the queue pair from software to a device.
+    ///
+    /// Errors: if that cannot be, and software goes on.
+    fn move_in(self: &Arc<Self>, policy: Policy) -> Result {
+        // Before anything stands still.
+        self.site.choose()?;
+        // CAST: A small constant.
+        let size = bindings::METAROCE_OFL_STATE_MAX as usize;
+        let mut buf = KVVec::from_elem(0u8, size, GFP_KERNEL)?;
+        let mut attr = self.software.query();
+        let (len, conn) = self.software.save(&mut buf)?;
+        let state = buf.get(..len).ok_or(EINVAL)?;
+        attr.current_state = attr.state;
+        match self.try_offer(policy, &attr, Some(state)) {
+            Ok(()) => {
+                self.software.let_go(&conn);
+                self.site.count(Count::Imported);
+                // What was posted meanwhile has rung for nobody.
+                self.doorbell();
+                Ok(())
+            }
+            Err(e) => self.software.unsave(&conn, state).and(Err(e)),
+        }
     }
 
     /// A device has taken the queue pair. Called with the registration's mutex held.
@@ -250,6 +286,19 @@ impl Front {
         let qp = self.device.lock().take();
         self.software.take_back(how);
         drop(qp);
+    }
+
+    /// Software goes on from the state that a device has saved. Called with the registration's mutex
+    /// held.
+    ///
+    /// Errors: if it cannot; nothing has changed then.
+    pub(super) fn resume(&self, state: &[u8]) -> Result {
+        self.software.resume(state)?;
+        let qp = self.device.lock().take();
+        drop(qp);
+        // What was posted meanwhile has rung for nobody.
+        self.software.doorbell();
+        Ok(())
     }
 
     /// Returns state and attributes.
@@ -273,8 +322,10 @@ impl Front {
         let qp = self.device.lock().clone();
         match qp {
             Some(qp) => Carrier::Device(qp.nic.name()),
-            None if *self.change.lock() => Carrier::Software,
-            None => Carrier::Nobody,
+            None => match self.software.query().state {
+                QpState::Reset | QpState::Init => Carrier::Nobody,
+                _ => Carrier::Software,
+            },
         }
     }
 
@@ -292,6 +343,9 @@ impl Front {
 
     /// Ends the use of the queue pair: nothing finds it any more on return. Process context.
     pub(crate) fn destroy(&self) {
+        drop(self.site.fronts.remove(self.qpn()));
+        // Whoever is about to move it has come too late, or is done after this.
+        drop(self.change.lock());
         let qp = self.device.lock().clone();
         if let Some(qp) = qp {
             qp.nic.remove(&qp);

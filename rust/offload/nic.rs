@@ -42,7 +42,8 @@ use crate::{
             TakeBack, //
         },
         mr::Mr,
-        plane::PlaneInfo, //
+        plane::PlaneInfo,
+        transfer, //
     },
     net::netdev::{
         Name,
@@ -118,6 +119,8 @@ pub(crate) struct Nic {
     address: usize,
     /// Nothing is added any more.
     dead: Atomic<bool>,
+    /// The driver has said that the device does not work.
+    faulted: Atomic<bool>,
     /// The RDMA device goes away.
     leave: Atomic<bool>,
     /// Planes have changed.
@@ -160,6 +163,10 @@ pub(super) struct Offer<'a> {
     pub(super) cqs: [&'a Arc<Cq>; 2],
     pub(super) attr: &'a QpAttr,
     pub(super) needs: Needs,
+    /// If the device goes, software may go on.
+    pub(super) may_move: bool,
+    /// What the device is to go on from.
+    pub(super) state: Option<&'a [u8]>,
 }
 
 impl Nic {
@@ -181,6 +188,7 @@ impl Nic {
                 name: ndev.name(),
                 address: ndev.as_raw().addr(),
                 dead: Atomic::new(false),
+                faulted: Atomic::new(false),
                 leave: Atomic::new(false),
                 planes: Atomic::new(false),
                 qps <- IdTable::new(),
@@ -226,6 +234,10 @@ impl Nic {
             return Err(ENODEV);
         }
         offer.needs.check(&self.caps)?;
+        let import = bindings::metaroce_ofl_flags_METAROCE_OFL_CAP_IMPORT;
+        if offer.state.is_some() && self.caps.flags & import == 0 {
+            return Err(EOPNOTSUPP);
+        }
         if inner.qps.len() >= self.caps.max_qp as usize {
             return Err(ENOSPC);
         }
@@ -274,8 +286,11 @@ impl Nic {
                 .as_ref()
                 .map_or_else(RawRing::default, to_raw_ring),
             attr: to_raw_attr(offer.attr),
+            state: offer.state.map_or(core::ptr::null(), |s| s.as_ptr().cast()),
+            state_len: offer.state.map_or(0, <[u8]>::len),
         };
-        let qp = NicQp::new(raw, offer.front, (self, conn), cqs, offer.parts)?;
+        let parts = (offer.parts, offer.may_move);
+        let qp = NicQp::new(raw, offer.front, (self, conn), cqs, parts)?;
         self.qps.insert(offer.qpn, qp.clone())?;
         self.op_qp_add(&qp).inspect_err(|_| {
             drop(self.qps.remove(offer.qpn));
@@ -284,6 +299,7 @@ impl Nic {
             .qps
             .push_within_capacity(qp.clone())
             .map_err(|_| ENOMEM)?;
+        qp.forget_state();
         offer.front.give(offer.attr, qp, foreign);
         offer.site.counts.inc(Count::Add);
         offer.site.counts.inc(Count::Active);
@@ -393,7 +409,10 @@ impl Nic {
         let settings = params::transport();
         let law = endpoint.law();
         let raw = RawConn {
-            id: endpoint.conn_number(),
+            id: match offer.state {
+                Some(state) => transfer::number(state)?,
+                None => endpoint.conn_number(),
+            },
             local_gid: local.0,
             remote_gid: offer.attr.address.dgid.0,
             port: endpoint.port(),
@@ -438,8 +457,8 @@ impl Nic {
         }
     }
 
-    /// Takes a queue pair from the device.
-    fn release(&self, inner: &mut Inner, qp: &Arc<NicQp>, how: TakeBack) {
+    /// Takes a queue pair from the device; `moved`: software has gone on with it.
+    fn release(&self, inner: &mut Inner, qp: &Arc<NicQp>, how: TakeBack, moved: bool) {
         qp.close();
         // Waits for those who are ringing.
         drop(self.qps.remove(qp.front.qpn()));
@@ -448,14 +467,21 @@ impl Nic {
         for cq in &qp.cqs {
             self.release_cq(inner, cq);
         }
-        let ends = hrtimer::now().saturating_add(LINGER_NS);
-        qp.conn.ends.store(ends, Relaxed);
-        self.timer.arm_by(ends);
-        let lost = how == TakeBack::Lost && !qp.has_failed();
-        qp.front.take_back(match how {
-            TakeBack::Lost if !lost => TakeBack::Failed,
-            how => how,
-        });
+        if moved {
+            // Its number is another one's now.
+            self.disconnect(inner, &qp.conn);
+        } else {
+            let ends = hrtimer::now().saturating_add(LINGER_NS);
+            qp.conn.ends.store(ends, Relaxed);
+            self.timer.arm_by(ends);
+        }
+        let lost = how == TakeBack::Lost && !qp.has_failed() && !moved;
+        if !moved {
+            qp.front.take_back(match how {
+                TakeBack::Lost if !lost => TakeBack::Failed,
+                how => how,
+            });
+        }
         if let Some(site) = &inner.site {
             site.counts.inc(Count::Del);
             site.counts.dec(Count::Active);
@@ -465,11 +491,44 @@ impl Nic {
         }
     }
 
+    /// Has software go on with a queue pair. Returns whether it does.
+    fn export(&self, inner: &Inner, qp: &Arc<NicQp>) -> bool {
+        let Some(site) = &inner.site else {
+            return false;
+        };
+        // What has failed answers nothing.
+        if !qp.may_move || qp.has_failed() || self.faulted.load(Relaxed) {
+            return false;
+        }
+        let go_on = || {
+            // CAST: A small constant.
+            let size = bindings::METAROCE_OFL_STATE_MAX as usize;
+            let mut buf = KVVec::from_elem(0u8, size, GFP_KERNEL)?;
+            let len = self.op_qp_export(qp, &mut buf)?;
+            // Until the device has let go of the connection, packets for it are dropped.
+            qp.front.resume(buf.get(..len).ok_or(EINVAL)?)
+        };
+        let went_on: Result = go_on();
+        site.counts.inc(match went_on {
+            Ok(()) => Count::Exported,
+            Err(_) => Count::NotExported,
+        });
+        went_on.is_ok()
+    }
+
     /// Takes a queue pair from the device, for its user resets or destroys it. Process context.
     pub(super) fn remove(&self, qp: &Arc<NicQp>) {
         let mut inner = self.inner.lock();
         if qp.open.load(Relaxed) {
-            self.release(&mut inner, qp, TakeBack::Discard);
+            self.release(&mut inner, qp, TakeBack::Discard, false);
+        }
+    }
+
+    /// Has software go on with a queue pair, if that can be; else the device does. Process context.
+    pub(super) fn hand_back(&self, qp: &Arc<NicQp>) {
+        let mut inner = self.inner.lock();
+        if qp.open.load(Relaxed) && self.export(&inner, qp) {
+            self.release(&mut inner, qp, TakeBack::Discard, true);
         }
     }
 
@@ -555,7 +614,8 @@ impl Nic {
             site.counts.inc(Count::Fault);
         }
         while let Some(qp) = inner.qps.first().cloned() {
-            self.release(inner, &qp, TakeBack::Lost);
+            let moved = self.export(inner, &qp);
+            self.release(inner, &qp, TakeBack::Lost, moved);
         }
         while let Some(conn) = inner.conns.first().cloned() {
             self.disconnect(inner, &conn);
@@ -572,6 +632,12 @@ impl Nic {
     pub(super) fn kill(self: &Arc<Self>) {
         self.dead.store(true, Relaxed);
         self.wake();
+    }
+
+    /// As above, and nothing is to be expected of the device. Any context but NMI.
+    pub(super) fn fault(self: &Arc<Self>) {
+        self.faulted.store(true, Relaxed);
+        self.kill();
     }
 
     /// The RDMA device goes away: it is left soon. Any context but NMI.

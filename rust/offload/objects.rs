@@ -153,6 +153,8 @@ pub(crate) struct NicQp {
     pub(super) front: Arc<Front>,
     pub(super) conn: Arc<NicConn>,
     pub(super) cqs: [Arc<NicCq>; 2],
+    /// If the device goes, software may go on.
+    pub(super) may_move: bool,
     /// Keeps the rings.
     pub(super) _parts: Parts,
     /// The driver may be called. Cleared before a grace period and `qp_del`.
@@ -171,7 +173,7 @@ impl NicQp {
         front: &Arc<Front>,
         conn: (&Arc<Nic>, &Arc<NicConn>),
         cqs: [Arc<NicCq>; 2],
-        parts: Parts,
+        (parts, may_move): (Parts, bool),
     ) -> Result<Arc<Self>> {
         let qp = Self {
             raw: Shared::new(raw),
@@ -179,6 +181,7 @@ impl NicQp {
             front: front.clone(),
             conn: conn.1.clone(),
             cqs,
+            may_move,
             _parts: parts,
             open: Atomic::new(true),
             failed: Atomic::new(false),

@@ -88,7 +88,8 @@ pub(super) fn fault(nic: ArcBorrow<'_, Nic>, why: &CStr) {
         nic.name(),
         BStr::from_bytes(why.to_bytes())
     );
-    Arc::from(nic).kill();
+    let nic = Arc::from(nic);
+    nic.fault();
 }
 
 /// Returns the device of a network device. Process context.

@@ -8,6 +8,7 @@ use super::{
         Counts,
         NAMES, //
     },
+    front::Front,
     nic::Nic,
     policy::Policy,
     registry, //
@@ -17,7 +18,8 @@ use crate::{
         endpoint::Endpoint,
         mr::Mr, //
     },
-    params, //
+    params,
+    sync::id_table::IdTable, //
 };
 use kernel::{
     new_mutex,
@@ -37,6 +39,9 @@ pub(crate) struct Site {
     #[pin]
     policy: SpinLock<Policy>,
     pub(super) counts: Counts,
+    /// The connected queue pairs, by number.
+    #[pin]
+    pub(super) fronts: IdTable<Front>,
     /// The device that has memory regions, connections or queue pairs of this one's.
     #[pin]
     nic: Mutex<Option<Arc<Nic>>>,
@@ -53,6 +58,7 @@ impl Site {
                 endpoint,
                 policy <- new_spinlock!(policy),
                 counts: Counts::new(),
+                fronts <- IdTable::new(),
                 nic <- new_mutex!(None),
             }),
             GFP_KERNEL,
@@ -64,9 +70,11 @@ impl Site {
         *self.policy.lock()
     }
 
-    /// Sets the policy, for queue pairs that are connected from now on.
+    /// Sets the policy, for queue pairs that are connected from now on, and those that can be moved.
+    /// Process context.
     pub(crate) fn set_policy(&self, policy: Policy) {
         *self.policy.lock() = policy;
+        self.fronts.for_each(|_, front| front.reconsider(policy));
     }
 
     pub(super) fn set_nic(&self, nic: Option<Arc<Nic>>) {
@@ -150,7 +158,7 @@ impl Site {
             s.retransmits,
             s.rx_errors,
         ];
-        const { assert!(NAMES.len() == 7 + super::counters::DEVICE) };
+        const { assert!(NAMES.len() == super::counters::COUNTS + super::counters::DEVICE) };
         let values = Iterator::chain(self.counts.values(), device);
         for (out, value) in out.iter_mut().zip(values) {
             *out = value;

@@ -208,6 +208,7 @@ static OPS: Table = Table(bindings::metaroce_ofl_ops {
     qp_add: Some(qp_add),
     qp_modify: Some(qp_modify),
     qp_del: Some(qp_del),
+    qp_export: Some(qp_export),
     qp_ring: Some(qp_ring),
     rx: Some(rx),
     get_stats: Some(get_stats),
@@ -508,6 +509,12 @@ unsafe extern "C" fn qp_add(ofl: *mut Ofl, qp: *mut bindings::metaroce_ofl_qp) -
             rq,
             first: (raw.sq.first, raw.rq.first),
             attr: attr_of(&raw.attr, remote)?,
+            state: if raw.state.is_null() {
+                None
+            } else {
+                // SAFETY: By the requirements of this function, the state is there for this call.
+                Some(unsafe { core::slice::from_raw_parts(raw.state.cast(), raw.state_len) })
+            },
         };
         let carried = firmware.add_qp(&conn.into(), spec)?;
         raw.drv = Arc::into_raw(carried).cast_mut().cast();
@@ -555,6 +562,33 @@ unsafe extern "C" fn qp_del(ofl: *mut Ofl, qp: *mut bindings::metaroce_ofl_qp) {
         // SAFETY: The member is the driver's.
         unsafe { (*qp).drv = ptr::null_mut() };
     });
+}
+
+/// # Safety
+///
+/// As the header says.
+unsafe extern "C" fn qp_export(
+    ofl: *mut Ofl,
+    qp: *mut bindings::metaroce_ofl_qp,
+    buf: *mut c_void,
+    size: usize,
+) -> c_int {
+    // SAFETY: By the requirements of this function; the memory is initialised, and nobody else's
+    // for the time of this call.
+    let (firmware, carried, buf) = unsafe {
+        let buf = core::slice::from_raw_parts_mut(buf.cast::<u8>(), size);
+        (firmware(ofl), qp_of(qp), buf)
+    };
+    let mut len = 0;
+    let ret = attempt(firmware, Op::QpExport, |firmware| {
+        len = c_int::try_from(firmware.export_qp(&carried, buf)?)?;
+        Ok(())
+    });
+    if ret < 0 {
+        ret
+    } else {
+        len
+    }
 }
 
 /// # Safety

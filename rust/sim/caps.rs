@@ -18,7 +18,8 @@ pub(crate) fn all() -> Caps {
         wire_version: bindings::METAROCE_OFL_WIRE_VERSION,
         flags: bindings::metaroce_ofl_flags_METAROCE_OFL_CAP_CRC
             | bindings::metaroce_ofl_flags_METAROCE_OFL_CAP_NO_CRC
-            | bindings::metaroce_ofl_flags_METAROCE_OFL_CAP_IPV6,
+            | bindings::metaroce_ofl_flags_METAROCE_OFL_CAP_IPV6
+            | bindings::metaroce_ofl_flags_METAROCE_OFL_CAP_IMPORT,
         send_ops: [
             bindings::metaroce_send_opcode_METAROCE_OP_RDMA_WRITE,
             bindings::metaroce_send_opcode_METAROCE_OP_RDMA_WRITE_IMM,

@@ -95,7 +95,7 @@ pub(crate) struct ConnSpec {
 }
 
 /// A queue pair as the core describes it.
-pub(crate) struct QpSpec {
+pub(crate) struct QpSpec<'a> {
     pub(crate) qp: QpRef,
     pub(crate) qpn: u32,
     pub(crate) pd: u32,
@@ -107,6 +107,8 @@ pub(crate) struct QpSpec {
     /// Where work begins, in the send and in the receive ring.
     pub(crate) first: (u32, u32),
     pub(crate) attr: QpAttr,
+    /// What it goes on from, if it was elsewhere before.
+    pub(crate) state: Option<&'a [u8]>,
 }
 
 /// What the firmware has counted, `struct metaroce_ofl_stats`.
@@ -302,7 +304,7 @@ impl Firmware {
     }
 
     /// Takes a queue pair over. Process context.
-    pub(crate) fn add_qp(&self, conn: &Arc<Conn>, spec: QpSpec) -> Result<Arc<Carried>> {
+    pub(crate) fn add_qp(&self, conn: &Arc<Conn>, spec: QpSpec<'_>) -> Result<Arc<Carried>> {
         let init = QpInit {
             service: QpType::Rc,
             pd: spec.pd,
@@ -314,7 +316,7 @@ impl Firmware {
             signal_all: spec.signal_all,
             events: QpEvents::new(spec.qp),
         };
-        let qp = Qp::new_on(conn, init, spec.qpn, &spec.attr, spec.first)?;
+        let qp = Qp::new_on(conn, init, spec.qpn, &spec.attr, (spec.first, spec.state))?;
         let carried = Arc::new(
             Carried {
                 qp: qp.clone(),
@@ -336,6 +338,14 @@ impl Firmware {
             return Err(EINVAL);
         }
         qp.qp.modify(attr, mask.without(AttrMask::CURRENT_STATE))
+    }
+
+    /// Writes the state of a queue pair, which stands still then. Process context.
+    ///
+    /// Errors: as for [`Qp::save`].
+    pub(crate) fn export_qp(&self, qp: &Carried, buf: &mut [u8]) -> Result<usize> {
+        let (len, _conn) = qp.qp.save(buf)?;
+        Ok(len)
     }
 
     /// Gives a queue pair up. Process context.

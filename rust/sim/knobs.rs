@@ -39,6 +39,7 @@ pub(crate) enum Op {
     QpAdd,
     QpModify,
     QpDel,
+    QpExport,
     QpRing,
     Rx,
     GetStats,
@@ -46,7 +47,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// All of them, in the order of their values.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Register,
         Self::MrAdd,
         Self::MrDel,
@@ -58,6 +59,7 @@ impl Op {
         Self::QpAdd,
         Self::QpModify,
         Self::QpDel,
+        Self::QpExport,
         Self::QpRing,
         Self::Rx,
         Self::GetStats,
@@ -77,6 +79,7 @@ impl Op {
             Self::QpAdd => "qp_add",
             Self::QpModify => "qp_modify",
             Self::QpDel => "qp_del",
+            Self::QpExport => "qp_export",
             Self::QpRing => "qp_ring",
             Self::Rx => "rx",
             Self::GetStats => "get_stats",
@@ -93,6 +96,7 @@ impl Op {
                 | Self::ConnAdd
                 | Self::QpAdd
                 | Self::QpModify
+                | Self::QpExport
         )
     }
 }

@@ -70,6 +70,7 @@ mod datapath {
     pub(crate) mod rx;
     mod shares;
     mod srq;
+    mod transfer;
     mod tx;
     mod uc;
     mod ud;

@@ -12,6 +12,7 @@
 //! have it). The two kinds never become peers: to an INIT of a shared one, the other answers with
 //! its own INIT, and whoever gets that on a shared connection makes one for the QP alone.
 
+use super::mask::PathSet;
 use super::{Connection, Event, NakStore, Paths, Slots};
 use crate::congestion::Window;
 use crate::packet::{PathId, Qpn};
@@ -257,8 +258,22 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.handshake.end();
     }
 
+    /// Stands still for ever: somebody else goes on with the connection, see
+    /// [`Connection::save`]. The peer is told nothing, and what it sends is dropped.
+    pub fn abandon(&mut self) {
+        self.handshake.end();
+        self.n_paths = 0;
+        self.acked = PathSet::default();
+        self.lost = PathSet::default();
+        self.active = PathSet::default();
+        self.ack_due = PathSet::default();
+        self.unreported = PathSet::default();
+        self.probe = PathSet::default();
+        self.naks.clear();
+    }
+
     /// Tells the peer of a change of the local planes by another INIT.
-    pub(super) fn announce(&mut self, now: Instant) {
+    pub fn announce(&mut self, now: Instant) {
         self.handshake.revision = self.handshake.revision.wrapping_add(1);
         if self.handshake.state == State::Established {
             self.handshake.attempts = 0;

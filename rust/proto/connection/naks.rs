@@ -54,14 +54,23 @@ pub(super) struct Naks<N> {
 }
 
 impl<N: NakStore> Naks<N> {
-    pub(super) fn new(mut records: N) -> Self {
-        records.fill(NakRecord::default());
-        Naks {
+    pub(super) fn new(records: N) -> Self {
+        let mut naks = Naks {
             records,
             pending: 0,
             sent: 0,
             promised: 0,
-        }
+        };
+        naks.clear();
+        naks
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.records.fill(NakRecord::default());
+        self.pending = 0;
+        self.sent = 0;
+        self.promised = 0;
     }
 }
 

@@ -33,7 +33,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.naks.save(w)
     }
 
-    /// Goes on from a state. The connection must be new, with the id of the one that was saved, and
+    /// Goes on from a state. The connection must be new, or abandoned, with the id of the one that was saved, and
     /// storage for as many paths. Events tell of nothing; all paths begin with a small window.
     ///
     /// # Errors

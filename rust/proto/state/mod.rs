@@ -18,6 +18,7 @@ mod field;
 
 pub(crate) use field::{fields, numbered, Field};
 
+use crate::packet::TxDesc;
 use crate::wire::cursor;
 
 /// The version of the format; others are refused.
@@ -52,6 +53,11 @@ impl<'a> Writer<'a> {
     /// Adds a number of the caller's.
     pub fn number(&mut self, n: u32) -> Option<()> {
         self.put(&n)
+    }
+
+    /// Adds the description of a packet of the caller's, or that there is none.
+    pub fn packet(&mut self, desc: Option<&TxDesc>) -> Option<()> {
+        self.put(&desc.copied())
     }
 
     /// Bytes written so far.
@@ -93,6 +99,15 @@ impl<'a> Reader<'a> {
     ///
     /// [`StateError::Malformed`].
     pub fn number(&mut self) -> Result<u32, StateError> {
+        self.get()
+    }
+
+    /// Takes the description of a packet of the caller's, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Malformed`].
+    pub fn packet(&mut self) -> Result<Option<TxDesc>, StateError> {
         self.get()
     }
 

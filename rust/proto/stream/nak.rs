@@ -51,6 +51,19 @@ impl Nak {
         }
     }
 
+    /// The NAK that `desc` describes; `None` if it describes none.
+    pub fn from_desc(desc: &TxDesc) -> Option<Self> {
+        let f = Self::fields(desc)?;
+        Some(Nak {
+            code: f.code,
+            timer: f.rnr_timer,
+            msn: f.msn,
+            epoch: f.epoch,
+            qpn: f.src_qpn,
+            peer_qpn: f.dst_qpn,
+        })
+    }
+
     /// The header fields of the NAK that `desc` describes; `None` if it is no NAK. Needs no QP, so
     /// that a NAK can be sent again after the QP is gone.
     pub fn fields(desc: &TxDesc) -> Option<DataFields> {
