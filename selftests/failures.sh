@@ -60,6 +60,7 @@ fails_and_returns() {
 }
 
 port() { ip -n "$NS_SWITCH" link set "$1$LAST" "$2"; }
+ports() { port a "$1" && port b "$1"; }
 
 test_cable_of_the_other_host_pulled() {
 	fails_and_returns port b down -- port b up
@@ -71,8 +72,7 @@ test_own_cable_pulled() {
 }
 
 test_both_cables_pulled() {
-	both() { port a "$1" && port b "$1"; }
-	fails_and_returns both down -- both up
+	fails_and_returns ports down -- ports up
 }
 
 test_plane_that_forwards_nothing() {
@@ -151,10 +151,10 @@ test_link_that_marks() {
 	switched_hosts_up 2
 	for plane in 0 1; do
 		tc -n "$NS_SWITCH" qdisc replace dev "b$plane" root handle 1: \
-			tbf rate 200mbit burst 20000 limit 4m &&
-			tc -n "$NS_SWITCH" qdisc replace dev "b$plane" parent 1:1 handle 10: \
-				red limit 2000000 min 30000 max 40000 avpkt 9000 burst 6 \
-				bandwidth 200mbit probability 1 ecn || fail "tc"
+			tbf rate 200mbit burst 20000 limit 4m || fail "tc tbf"
+		tc -n "$NS_SWITCH" qdisc replace dev "b$plane" parent 1:1 handle 10: \
+			red limit 2000000 min 30000 max 40000 avpkt 9000 burst 6 \
+			bandwidth 200mbit probability 1 ecn || fail "tc red"
 	done
 	"$MRVERBS" soak -p 120 -1 -q 4 -d 16 -n 200 -s 65536 -o write "$DEV_A" "$DEV_B" ||
 		fail "the traffic failed"

@@ -10,7 +10,7 @@ modprobe -q sch_netem || skip_all "no netem"
 
 # under NETEM-OPTIONS [SOAK-OPTIONS]
 under() {
-	switched_hosts_up
+	switched_hosts_up 2
 	# shellcheck disable=SC2086
 	netem 2 $1
 	# shellcheck disable=SC2086
@@ -96,7 +96,7 @@ test_everything_at_once() {
 
 # Each atomic is executed once: a word that several queue pairs count up.
 atomics_under() {
-	switched_hosts_up
+	switched_hosts_up 2
 	# shellcheck disable=SC2086
 	netem 2 $1
 	"$MRVERBS" test -k "each once" "$DEV_A" "$DEV_B" atomic ||
@@ -125,7 +125,7 @@ test_long_link() {
 }
 
 test_loss_in_one_direction_only() {
-	switched_hosts_up
+	switched_hosts_up 2
 	netem_to a 0 loss 20%
 	netem_to a 1 loss 20%
 	# Acknowledgements suffer, the data do not.
@@ -135,7 +135,7 @@ test_loss_in_one_direction_only() {
 
 test_one_plane_loses_everything() {
 	need_metaroce
-	switched_hosts_up
+	switched_hosts_up 2
 	check_traffic
 	netem_plane 1 loss 100%
 	"$MRVERBS" soak -p 120 -q 4 -d 16 -n 50 -m 60000 "$DEV_A" "$DEV_B" ||
@@ -144,7 +144,7 @@ test_one_plane_loses_everything() {
 
 test_unequal_planes() {
 	need_metaroce
-	switched_hosts_up
+	switched_hosts_up 2
 	netem 2 delay 100us
 	netem_plane 1 delay 5ms loss 1%
 	"$MRVERBS" soak -p 120 -q 4 -d 16 -n 80 -m 60000 "$DEV_A" "$DEV_B" ||

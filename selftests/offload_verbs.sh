@@ -12,7 +12,8 @@ require_offload
 group() {
 	offload_up 2
 	policies require
-	"$MRVERBS" test ${TEST_ONLY_VERBS:+-k "$TEST_ONLY_VERBS"} "$DEV_A" "$DEV_B" "$1" ||
+	# Memory windows are software's.
+	"$MRVERBS" test -x window ${TEST_ONLY_VERBS:+-k "$TEST_ONLY_VERBS"} "$DEV_A" "$DEV_B" "$1" ||
 		fail "tests of the group $1"
 	[ "$(ofl "$DEV_A" qp_add)" -gt 0 ] || fail "the device was not used"
 	[ "$(ofl "$DEV_A" add_fallback)" = 0 ] || fail "software was used"

@@ -69,11 +69,11 @@ impl kernel::InPlaceModule for Ionic {
             _rdma: match module_parameters::take_rdma.value() {
                 0 => None,
                 _ => Some(KBox::pin_init(
-                    auxiliary::Registration::new(c"rdma", module),
+                    auxiliary::Registration::new(c"metaroce_ionic_rdma", module),
                     GFP_KERNEL,
                 )?),
             },
-            _metaroce <- auxiliary::Registration::new(c"metaroce", module),
+            _metaroce <- auxiliary::Registration::new(c"metaroce_ionic", module),
             _watch: net::notifier::NetdevNotifier::new(Arc::new(watch::Watch, GFP_KERNEL)?)?,
         })
     }

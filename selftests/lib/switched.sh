@@ -7,12 +7,12 @@
 
 NS_SWITCH=mrs$$
 
-# switched_hosts_up [PLANES]
+# switched_hosts_up PLANES
 switched_hosts_up() {
 	defer "ip netns del $NS_SWITCH"
 	ip netns add "$NS_SWITCH" || fail "cannot make a namespace"
-	SWITCH=$NS_SWITCH hosts_up "${1:-2}"
-	neighbours_known "${1:-2}"
+	SWITCH=$NS_SWITCH hosts_up "$1"
+	neighbours_known "$1"
 }
 
 # netem PLANES OPTION...: both directions of each plane

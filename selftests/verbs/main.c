@@ -2,7 +2,7 @@
 /*
  * mrverbs: tests of the verbs between two devices of this machine.
  *
- *   mrverbs test [-6] [-k PART_OF_NAME] DEVICE_A DEVICE_B GROUP...
+ *   mrverbs test [-6] [-k PART_OF_NAME] [-x PART_OF_NAME] DEVICE_A DEVICE_B GROUP...
  *   mrverbs list
  *   mrverbs soak|flood|hold|info|cm_... ... for the shell tests
  *
@@ -79,11 +79,12 @@ static void add_all(void)
 	tests_ex();
 }
 
-static bool selected(const struct test *test, const char *part, char **groups, int n)
+static bool selected(const struct test *test, const char *part, const char *without,
+		     char **groups, int n)
 {
 	int i;
 
-	if (part && !strstr(test->name, part))
+	if ((part && !strstr(test->name, part)) || (without && strstr(test->name, without)))
 		return false;
 	for (i = 0; i < n; i++)
 		if (!strcmp(groups[i], test->group))
@@ -142,18 +143,21 @@ static int run_one(const struct test *test, const char *a, const char *b, bool i
 static int cmd_test(int argc, char **argv)
 {
 	int opt, i, planned = 0, number = 0, pass = 0, fail = 0, skip = 0;
-	const char *part = NULL;
+	const char *part = NULL, *without = NULL;
 	bool ipv6 = false;
 	char **groups;
 	int n_groups;
 
-	while ((opt = getopt(argc, argv, "6k:")) != -1) {
+	while ((opt = getopt(argc, argv, "6k:x:")) != -1) {
 		switch (opt) {
 		case '6':
 			ipv6 = true;
 			break;
 		case 'k':
 			part = optarg;
+			break;
+		case 'x':
+			without = optarg;
 			break;
 		default:
 			return KSFT_FAIL;
@@ -166,7 +170,7 @@ static int cmd_test(int argc, char **argv)
 		return KSFT_FAIL;
 	}
 	for (i = 0; i < n_tests; i++)
-		planned += selected(&tests[i], part, groups, n_groups);
+		planned += selected(&tests[i], part, without, groups, n_groups);
 	printf("TAP version 13\n1..%d\n", planned);
 	if (!planned) {
 		printf("# no test of that name\n");
@@ -176,7 +180,7 @@ static int cmd_test(int argc, char **argv)
 		const struct test *test = &tests[i];
 		int result;
 
-		if (!selected(test, part, groups, n_groups))
+		if (!selected(test, part, without, groups, n_groups))
 			continue;
 		result = run_one(test, argv[optind], argv[optind + 1], ipv6);
 		number++;

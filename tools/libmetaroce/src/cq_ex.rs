@@ -255,7 +255,7 @@ readers! {
     /// `ibv_wc_read_slid()`.
     read_slid: u32 = |_| 0;
     /// `ibv_wc_read_sl()`.
-    read_sl: u8 = |cqe| service_level(cqe);
+    read_sl: u8 = service_level;
     /// `ibv_wc_read_dlid_path_bits()`.
     read_dlid_path_bits: u8 = |_| 0;
     /// `ibv_wc_read_completion_ts()`: nanoseconds of `CLOCK_MONOTONIC`.
