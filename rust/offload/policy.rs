@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn nothing_falls_back_from_require() {
-        for e in REFUSALS.into_iter().chain(FAILURES) {
+        for e in Iterator::chain(REFUSALS.into_iter(), FAILURES) {
             assert_eq!(Policy::Require.judge(Err(e)), Outcome::Fail(e));
         }
     }
