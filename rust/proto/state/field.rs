@@ -150,16 +150,19 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// Enumerations, by number.
+/// Enumerations of numbers below 256, by number.
 macro_rules! numbered {
-    ($ty:ident { $($variant:ident = $n:literal),* $(,)? }) => {
+    ($ty:ident { $($variant:ident),* $(,)? }) => {
         impl $crate::state::Field for $ty {
             fn put(&self, w: &mut $crate::wire::cursor::Writer<'_>) -> Option<()> {
-                w.u8(match self { $($ty::$variant => $n),* })
+                // None is left out. CAST: the discriminants are the numbers.
+                w.u8(match self { $($ty::$variant => $ty::$variant as u8),* })
             }
 
             fn get(r: &mut $crate::wire::cursor::Reader<'_>) -> Option<Self> {
-                Some(match r.u8().ok()? { $($n => $ty::$variant,)* _ => return None })
+                let n = r.u8().ok()?;
+                // CAST: as above.
+                [$($ty::$variant),*].into_iter().find(|v| *v as u8 == n)
             }
         }
     };
@@ -191,18 +194,18 @@ fields!(Intro {
     peer_gid,
 });
 numbered!(Opcode {
-    Void = 0,
-    Send = 1,
-    SendImm = 2,
-    SendInv = 3,
-    Write = 4,
-    WriteImm = 5,
-    ReadRequest = 6,
-    ReadResponse = 7,
-    CmpSwap = 8,
-    FetchAdd = 9,
-    AtomicResponse = 10,
-    Nak = 11,
-    AtomicWrite = 12,
-    Flush = 13,
+    Void,
+    Send,
+    SendImm,
+    SendInv,
+    Write,
+    WriteImm,
+    ReadRequest,
+    ReadResponse,
+    CmpSwap,
+    FetchAdd,
+    AtomicResponse,
+    Nak,
+    AtomicWrite,
+    Flush,
 });

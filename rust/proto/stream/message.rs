@@ -153,17 +153,17 @@ pub struct SendMsg {
 const _: () = assert!(core::mem::size_of::<SendMsg>() <= 80);
 
 numbered!(SendOp {
-    Send = 0,
-    SendImm = 1,
-    SendInv = 2,
-    Write = 3,
-    WriteImm = 4,
-    Read = 5,
-    CmpSwap = 6,
-    FetchAdd = 7,
-    AtomicWrite = 8,
-    Flush = 9,
-    Local = 10,
+    Send,
+    SendImm,
+    SendInv,
+    Write,
+    WriteImm,
+    Read,
+    CmpSwap,
+    FetchAdd,
+    AtomicWrite,
+    Flush,
+    Local,
 });
 
 impl Field for State {

@@ -57,13 +57,13 @@ pub enum Refusal {
 }
 
 numbered!(Refusal {
-    ReceiverNotReady = 0,
-    NotReady = 1,
-    InvalidRequest = 2,
-    RemoteAccess = 3,
-    RemoteOperation = 4,
-    ReceiveTooShort = 5,
-    ReceiveProtection = 6,
+    ReceiverNotReady,
+    NotReady,
+    InvalidRequest,
+    RemoteAccess,
+    RemoteOperation,
+    ReceiveTooShort,
+    ReceiveProtection,
 });
 
 impl Refusal {
