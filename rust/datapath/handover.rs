@@ -65,15 +65,7 @@ impl Qp {
     pub(crate) fn preview(&self, attr: &QpAttr, mask: AttrMask) -> Result<QpAttr> {
         let inner = self.inner.lock();
         let from = inner.state;
-        let to = if mask.contains(AttrMask::STATE) {
-            attr.state
-        } else {
-            from
-        };
-        let current = mask.contains(AttrMask::CURRENT_STATE) && attr.current_state != from;
-        if current || !self.service.may_modify(from, to, mask) {
-            return Err(EINVAL);
-        }
+        let to = self.service.next_state(from, attr, mask)?;
         let mut merged = inner.attr;
         merged.apply(attr, mask);
         merged.state = to;

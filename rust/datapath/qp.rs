@@ -317,29 +317,20 @@ impl Qp {
         };
         let done = {
             let mut inner = self.inner.lock();
-            let from = inner.state;
-            let to = if mask.contains(AttrMask::STATE) {
-                attr.state
-            } else {
-                from
-            };
-            let current = mask.contains(AttrMask::CURRENT_STATE) && attr.current_state != from;
-            if current || !self.service.may_modify(from, to, mask) {
-                None
-            } else {
+            let to = self.service.next_state(inner.state, attr, mask);
+            to.map(|to| {
                 inner.attr.apply(attr, mask);
                 let old = self.enter(&mut inner, to, conn.clone());
                 self.arm(&inner);
-                Some((old, inner.conn.clone()))
-            }
+                (old, inner.conn.clone())
+            })
         };
-        let Some((old, run)) = done else {
+        let (old, run) = done.inspect_err(|_| {
             // It was counted as a user of the connection already.
             if let Some(conn) = conn {
                 conn.detach(self.qpn());
             }
-            return Err(EINVAL);
-        };
+        })?;
         if let Some(conn) = old {
             conn.detach(self.qpn());
             // If it waited to send, then it does so no more.

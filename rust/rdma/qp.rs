@@ -194,9 +194,27 @@ impl QpType {
         }
     }
 
+    /// Returns the state that a queue pair of this type, in state `from`, is to be in after a
+    /// change of the attributes in `mask`.
+    ///
+    /// Errors: `EINVAL` if that state does not allow the change, or is not the one that the caller
+    /// takes for the current.
+    pub fn next_state(self, from: QpState, attr: &QpAttr, mask: AttrMask) -> Result<QpState> {
+        let to = if mask.contains(AttrMask::STATE) {
+            attr.state
+        } else {
+            from
+        };
+        let mistaken = mask.contains(AttrMask::CURRENT_STATE) && attr.current_state != from;
+        if mistaken || !self.may_modify(from, to, mask) {
+            return Err(EINVAL);
+        }
+        Ok(to)
+    }
+
     /// Returns whether a queue pair of this type may go from one state to another with exactly
     /// these attributes.
-    pub fn may_modify(self, from: QpState, to: QpState, mask: AttrMask) -> bool {
+    fn may_modify(self, from: QpState, to: QpState, mask: AttrMask) -> bool {
         // CAST: The enumeration has the values of the C one.
         //
         // SAFETY: There are no requirements.

@@ -267,16 +267,7 @@ impl Ud {
         let service = if self.is_gsi { QpType::Gsi } else { QpType::Ud };
         {
             let mut inner = self.inner.lock();
-            let from = inner.state;
-            let to = if mask.contains(AttrMask::STATE) {
-                attr.state
-            } else {
-                from
-            };
-            let current = mask.contains(AttrMask::CURRENT_STATE) && attr.current_state != from;
-            if current || !service.may_modify(from, to, mask) {
-                return Err(EINVAL);
-            }
+            let to = service.next_state(inner.state, attr, mask)?;
             inner.apply(attr, mask);
             self.enter(&mut inner, to);
         }
