@@ -174,7 +174,7 @@ impl Poster {
     /// Shows what was posted, and returns whether the queue pair has to be told. Any context.
     pub(crate) fn publish(&self) -> bool {
         let mut producer = self.producer.lock();
-        producer.has_unpublished() && producer.publish_with_doorbell(&self.ring).unwrap_or(true)
+        producer.publish_with_doorbell(&self.ring).unwrap_or(true)
     }
 }
 

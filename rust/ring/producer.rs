@@ -132,7 +132,8 @@ impl Producer {
         Ok(())
     }
 
-    /// Shows everything committed to the consumer, and returns whether it must be woken.
+    /// Shows everything committed to the consumer, and returns whether it must be woken. Without
+    /// anything new it need not.
     ///
     /// The fence orders the store of the index before the load of the flag; its counterpart is in
     /// [`Consumer::prepare_idle`](crate::Consumer::prepare_idle). Of two sides that each store
@@ -140,6 +141,9 @@ impl Producer {
     /// index before it sleeps, or this returns `true`.
     #[must_use = "a consumer that is not woken sleeps on"]
     pub fn publish_with_doorbell<S: Shared + ?Sized>(&mut self, ring: &S) -> Result<bool, Error> {
+        if !self.has_unpublished() {
+            return Ok(false);
+        }
         self.publish(ring)?;
         ring.full_fence();
         Ok(load(ring, layout::NEED_DOORBELL)? != 0)

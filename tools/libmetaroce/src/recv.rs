@@ -85,9 +85,6 @@ impl Queue for RecvQueue {
     /// Shows what was posted to the kernel, and returns whether the doorbell must be rung: the
     /// kernel asks for it where receives are flushed as they are posted.
     fn publish(&mut self) -> Result<bool, Errno> {
-        if !self.producer.has_unpublished() {
-            return Ok(false);
-        }
         Ok(self.producer.publish_with_doorbell(&self.ring)?)
     }
 }

@@ -248,9 +248,6 @@ impl Queue for SendQueue {
 
     /// Shows what was posted to the kernel, and returns whether the doorbell must be rung.
     fn publish(&mut self) -> Result<bool, Errno> {
-        if !self.producer.has_unpublished() {
-            return Ok(false);
-        }
         Ok(self.producer.publish_with_doorbell(&self.ring)?)
     }
 }
