@@ -15,23 +15,27 @@ use kernel::{
 };
 
 impl<T: Operations> VTable<T> {
-    /// Finds out what is to be added to which group, or taken out of it.
+    /// Calls `op` with the queue pair that is to be added to a group, or taken out of it.
     ///
     /// # Safety
     ///
-    /// `qp` is a live queue pair of `T`, `gid` is valid for reads; both for `'a`.
-    unsafe fn member<'a>(
+    /// `qp` is a live queue pair of `T`, `gid` is valid for reads.
+    unsafe fn call(
         qp: *mut bindings::ib_qp,
         gid: *mut bindings::ib_gid,
-    ) -> (&'a Device<T>, &'a Qp<T>, Gid) {
-        // SAFETY: By the requirements of this function.
-        unsafe {
-            (
-                Device::<T>::from_raw((*qp).device),
-                Qp::<T>::from_raw(qp),
-                Gid::from(&*gid),
-            )
-        }
+        op: fn(&Device<T>, &Qp<T>, Gid) -> Result,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the requirements of this function.
+            let (dev, qp, group) = unsafe {
+                (
+                    Device::<T>::from_raw((*qp).device),
+                    Qp::<T>::from_raw(qp),
+                    Gid::from(&*gid),
+                )
+            };
+            op(dev, qp, group).map(|()| 0)
+        })
     }
 
     /// # Safety
@@ -43,11 +47,8 @@ impl<T: Operations> VTable<T> {
         gid: *mut bindings::ib_gid,
         _lid: u16,
     ) -> c_int {
-        from_result(|| {
-            // SAFETY: By the requirements of this function.
-            let (dev, qp, group) = unsafe { Self::member(qp, gid) };
-            T::attach_mcast(dev, qp, group).map(|()| 0)
-        })
+        // SAFETY: By the requirements of this function.
+        unsafe { Self::call(qp, gid, T::attach_mcast) }
     }
 
     /// # Safety
@@ -58,10 +59,7 @@ impl<T: Operations> VTable<T> {
         gid: *mut bindings::ib_gid,
         _lid: u16,
     ) -> c_int {
-        from_result(|| {
-            // SAFETY: By the requirements of this function.
-            let (dev, qp, group) = unsafe { Self::member(qp, gid) };
-            T::detach_mcast(dev, qp, group).map(|()| 0)
-        })
+        // SAFETY: By the requirements of this function.
+        unsafe { Self::call(qp, gid, T::detach_mcast) }
     }
 }
