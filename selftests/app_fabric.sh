@@ -62,16 +62,8 @@ test_datagrams() {
 }
 
 test_loss() {
-	local ns i
-
 	hosts_up 2
-	neighbours_known 2
-	for ns in "$NS_A" "$NS_B"; do
-		for i in 0 1; do
-			tc -n "$ns" qdisc add dev "p$i" root netem limit 10000 loss 1% seed 7 ||
-				skip "no netem with a seed"
-		done
-	done
+	planes_lose 1
 	pingpong "verbs;ofi_rxm" -e rdm -I 50 -S 65536
 }
 

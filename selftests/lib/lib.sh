@@ -164,6 +164,19 @@ neighbours_known() {
 	done
 }
 
+# Each plane loses packets, always the same ones: planes_lose PERCENT
+planes_lose() {
+	local ns i
+
+	neighbours_known 2
+	for ns in "$NS_A" "$NS_B"; do
+		for i in 0 1; do
+			tc -n "$ns" qdisc add dev "p$i" root netem limit 10000 loss "$1%" seed 7 ||
+				skip "no netem with a seed"
+		done
+	done
+}
+
 # netns_up [PLANES] [MTU]: namespaces and planes, no RDMA device
 netns_up() {
 	local planes=${1:-2} i

@@ -27,17 +27,6 @@ fn pair() -> (Sender, Receiver) {
     (sender(send), receiver(recv))
 }
 
-fn work(op: SendOp, len: u32, cookie: u32) -> SendWork {
-    SendWork {
-        op,
-        len,
-        va: 0x1_0000,
-        rkey: 7,
-        cookie,
-        ..SendWork::default()
-    }
-}
-
 fn post(s: &mut Sender, op: SendOp, len: u32, cookie: u32) {
     s.post(T0, &work(op, len, cookie)).unwrap();
 }

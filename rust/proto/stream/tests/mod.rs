@@ -66,3 +66,14 @@ fn receiver(cfg: RecvConfig) -> Receiver {
         cfg,
     )
 }
+
+fn work(op: SendOp, len: u32, cookie: u32) -> SendWork {
+    SendWork {
+        op,
+        len,
+        va: 0x1_0000,
+        rkey: 7,
+        cookie,
+        ..SendWork::default()
+    }
+}

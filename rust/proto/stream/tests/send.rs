@@ -10,17 +10,6 @@ use crate::time::{Duration, Instant};
 const T0: Instant = Instant(1_000_000);
 const START: Msn = Msn(0xffff_fff0);
 
-fn work(op: SendOp, len: u32, cookie: u32) -> SendWork {
-    SendWork {
-        op,
-        len,
-        va: 0x1_0000,
-        rkey: 7,
-        cookie,
-        ..SendWork::default()
-    }
-}
-
 /// Sends everything that may be sent.
 fn pump(s: &mut Sender, now: Instant) -> Vec<TxDesc> {
     let mut sent = Vec::new();
