@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/crc32.h>
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
@@ -194,6 +195,29 @@ struct sk_buff *metaroce_skb_next(const struct sk_buff *skb)
 u32 metaroce_skb_iif(const struct sk_buff *skb)
 {
 	return skb->skb_iif;
+}
+
+/* The bytes must be there. */
+u32 metaroce_skb_crc32c(struct sk_buff *skb, u32 off, u32 len, u32 crc)
+{
+#ifdef CONFIG_NET_CRC32C
+	return skb_crc32c(skb, off, len, crc);
+#else
+	/* Only what is built with the kernel can select that. */
+	struct skb_seq_state state;
+	const u8 *data;
+	u32 n, done = 0;
+
+	skb_prepare_seq_read(skb, off, off + len, &state);
+	while (done < len && (n = skb_seq_read(done, &data, &state))) {
+		/* A block may go on beyond the end. */
+		n = min(n, len - done);
+		crc = crc32c(crc, data, n);
+		done += n;
+	}
+	skb_abort_seq_read(&state);
+	return crc;
+#endif
 }
 
 const u8 *metaroce_skb_network_header(const struct sk_buff *skb)

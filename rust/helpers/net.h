@@ -68,6 +68,7 @@ u32 metaroce_skb_pagelen(const struct sk_buff *skb);
 struct sk_buff *metaroce_skb_frag_list(const struct sk_buff *skb);
 struct sk_buff *metaroce_skb_next(const struct sk_buff *skb);
 u32 metaroce_skb_iif(const struct sk_buff *skb);
+u32 metaroce_skb_crc32c(struct sk_buff *skb, u32 off, u32 len, u32 crc);
 const u8 *metaroce_skb_network_header(const struct sk_buff *skb);
 const u8 *metaroce_skb_transport_header(const struct sk_buff *skb);
 

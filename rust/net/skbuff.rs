@@ -336,8 +336,10 @@ impl RxSkb {
     pub fn crc32c(&self, off: usize, len: usize, crc: u32) -> Result<u32> {
         self.check(off, len)?;
         let (skb, off) = self.part(off, len);
-        // SAFETY: By the type invariant; the range is inside, for which the callee has a BUG_ON.
-        Ok(unsafe { bindings::skb_crc32c(skb.as_ptr(), off as c_int, len as c_int, crc) })
+        // CAST: Both are less than the length of a buffer.
+        let (off, len) = (off as u32, len as u32);
+        // SAFETY: By the type invariant; the range is inside.
+        Ok(unsafe { bindings::metaroce_skb_crc32c(skb.as_ptr(), off, len, crc) })
     }
 }
 
