@@ -11,7 +11,7 @@
 
 [ "$(id -u)" = 0 ] || { echo "run.sh: to be run as root, in a VM" >&2; exit "$KSFT_FAIL"; }
 cd "$here" || exit "$KSFT_FAIL"
-default_timeout=$(sed -n 's/^timeout=//p' settings)
+default_timeout=$(($(sed -n 's/^timeout=//p' settings) * SLOW))
 
 all_tests() {
 	sed -n '/^TEST_PROGS :=/,/^# end/s/^\t\(.*\.sh\).*/\1/p' Makefile

@@ -137,7 +137,8 @@ static int run_one(const struct test *test, const char *a, const char *b, bool i
 		fflush(stdout);
 		_exit(KSFT_PASS);
 	}
-	return child_result(pid, test->seconds);
+	/* Whoever waits longer for what should happen at once has a slow machine. */
+	return child_result(pid, test->seconds * (wait_ms > 60000 ? wait_ms / 60000 : 1));
 }
 
 static int cmd_test(int argc, char **argv)
