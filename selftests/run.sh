@@ -29,14 +29,21 @@ log_since() {
 	dmesg | awk -v mark="$1" 'seen { print } index($0, mark) { seen = 1 }'
 }
 
+# What kmemleak finds that it has not found before. It believes that memory is lost when two scans
+# say so, and not before it is 5 s old.
+KMEMLEAK=/sys/kernel/debug/kmemleak
+memory_left() {
+	[ -w $KMEMLEAK ] || return 0
+	sleep 6
+	echo scan >$KMEMLEAK
+	echo scan >$KMEMLEAK
+	sed 's/^unreferenced object/left: &/' $KMEMLEAK
+	echo clear >$KMEMLEAK
+}
+
 leaks() {
 	local refs
 
-	[ ! -w /sys/kernel/debug/kmemleak ] || {
-		echo scan >/sys/kernel/debug/kmemleak
-		sed -n 's/^unreferenced object/left: &/p' /sys/kernel/debug/kmemleak
-		echo clear >/sys/kernel/debug/kmemleak
-	}
 	rdma link show | sed 's/^/left: /'
 	ip netns list | sed -n 's/^mr[ab][0-9]/left: namespace &/p'
 	refs=$(module_refs)
@@ -56,6 +63,8 @@ out=$(mktemp "$SCRATCH/run.XXXXXX")
 trap 'rm -f "$out"' EXIT
 pass=0 fails=0 skips=0
 failed_tests=()
+# What the kernel has lost before is not the tests' doing.
+memory_left >/dev/null
 ktap_header "${#tests[@]}"
 for name in "${tests[@]}"; do
 	mark="selftests: metaroce: $name $RANDOM$RANDOM"
@@ -88,6 +97,7 @@ for name in "${tests[@]}"; do
 		[ -n "$left" ] || break
 		sleep 0.1
 	done
+	left+=${left:+$'\n'}$(memory_left)
 	if [ -n "$left" ]; then
 		printf '# %s\n' "${left//$'\n'/$'\n# '}"
 		fails=$((fails + 1))
