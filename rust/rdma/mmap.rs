@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use kernel::{
     error::to_result,
+    macros::kunit_tests,
     new_mutex,
     prelude::*,
     sync::{
@@ -192,4 +193,46 @@ pub(super) unsafe fn mmap_free(entry: *mut bindings::rdma_user_mmap_entry) {
     // SAFETY: The entry is at the start of an `Entry` that `MmapEntry::new` leaked, and ib_core
     // calls this once.
     drop(unsafe { KBox::from_raw(entry.cast::<Entry>()) });
+}
+
+#[kunit_tests(metaroce_shared_mem)]
+mod tests {
+    use super::*;
+    use ring::Shared;
+
+    #[test]
+    fn nothing_outside_is_reached() -> Result {
+        let mem = SharedMem::new(5000)?;
+        let len = mem.len();
+        assert!(len >= 5000);
+        let mut buf = [1; 8];
+        mem.read(len - 8, &mut buf).ok_or(EINVAL)?;
+        // It is zeroed, up to the end.
+        assert_eq!(buf, [0; 8]);
+        for off in [len - 7, len, usize::MAX - 3, usize::MAX] {
+            assert!(mem.read(off, &mut buf).is_none());
+            assert!(mem.write(off, &buf).is_none());
+        }
+        for off in [2, len - 2, len, usize::MAX - 3] {
+            assert!(mem.load_acquire(off).is_none());
+            assert!(mem.store_release(off, 1).is_none());
+        }
+        assert!(SharedMem::new(0).is_err());
+        assert!(SharedMem::new(usize::MAX).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn clones_are_the_same_memory() -> Result {
+        let mem = SharedMem::new(100)?;
+        let same = mem.clone();
+        mem.store_release(8, 0x0403_0201).ok_or(EINVAL)?;
+        mem.write(12, &[5, 6]).ok_or(EINVAL)?;
+        drop(mem);
+        let mut buf = [0; 6];
+        same.read(8, &mut buf).ok_or(EINVAL)?;
+        assert_eq!(buf[..4], 0x0403_0201u32.to_ne_bytes());
+        assert_eq!(buf[4..], [5, 6]);
+        Ok(())
+    }
 }

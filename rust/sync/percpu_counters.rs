@@ -5,7 +5,10 @@
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
 use core::ptr::NonNull;
-use kernel::prelude::*;
+use kernel::{
+    macros::kunit_tests,
+    prelude::*, //
+};
 
 /// `N` counters, each one instance a CPU.
 ///
@@ -72,5 +75,25 @@ impl<const N: usize> Drop for PerCpuCounters<N> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant this owns the memory.
         unsafe { bindings::free_percpu(self.raw.as_ptr().cast()) };
+    }
+}
+
+#[kunit_tests(metaroce_percpu_counters)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_counter_counts_for_itself() -> Result {
+        let counters = PerCpuCounters::<3>::new()?;
+        counters.inc(0);
+        counters.add(2, u64::MAX);
+        counters.add(2, 6);
+        counters.inc(3);
+        assert_eq!(counters.sum(0), 1);
+        assert_eq!(counters.sum(1), 0);
+        // They wrap around.
+        assert_eq!(counters.sum(2), 5);
+        assert_eq!(counters.sum(3), 0);
+        Ok(())
     }
 }

@@ -12,6 +12,7 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
+    macros::kunit_tests,
     prelude::*,
     sync::Arc,
     workqueue::{
@@ -134,4 +135,87 @@ where
 {
     // SAFETY: The work item is initialised, as it is part of an `Arc`.
     unsafe { bindings::flush_work(raw_work::<T, ID>(item)) };
+}
+
+#[kunit_tests(metaroce_work)]
+mod tests {
+    use super::*;
+    use kernel::{
+        impl_has_work,
+        new_mutex,
+        new_work,
+        sync::Mutex, //
+    };
+
+    /// Counts how often it has run.
+    #[pin_data]
+    struct Job {
+        #[pin]
+        runs: Mutex<u32>,
+        #[pin]
+        work: Work<Self>,
+    }
+
+    impl_has_work! {
+        impl HasWork<Self> for Job { self.work }
+    }
+
+    impl WorkItem for Job {
+        type Pointer = Arc<Self>;
+
+        fn run(this: Arc<Self>) {
+            *this.runs.lock() += 1;
+        }
+    }
+
+    impl Job {
+        fn new() -> Result<Arc<Self>> {
+            Arc::pin_init(
+                pin_init!(Self {
+                    runs <- new_mutex!(0),
+                    work <- new_work!("Job::work"),
+                }),
+                GFP_KERNEL,
+            )
+        }
+    }
+
+    #[test]
+    fn what_is_queued_runs_once() -> Result {
+        for queue in [
+            OwnedQueue::new(c"kunit")?,
+            OwnedQueue::new_unbound(c"kunit")?,
+        ] {
+            let job = Job::new()?;
+            assert!(queue.enqueue(job.clone()).is_ok());
+            queue.flush();
+            assert_eq!(*job.runs.lock(), 1);
+            assert!(queue.enqueue(job.clone()).is_ok());
+            flush(&job);
+            assert_eq!(*job.runs.lock(), 2);
+            assert!(queue.enqueue(job.clone()).is_ok());
+            drop(queue);
+            assert_eq!(*job.runs.lock(), 3);
+            assert!(Arc::into_unique_or_drop(job).is_some());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_cancelled_keeps_no_reference() -> Result {
+        let queue = OwnedQueue::new(c"kunit")?;
+        let job = Job::new()?;
+        assert!(!cancel_sync(&job));
+        // Its worker waits for the lock until the other has been cancelled.
+        let other = Job::new()?;
+        let runs = other.runs.lock();
+        assert!(queue.enqueue(other.clone()).is_ok());
+        let _ = queue.enqueue(job.clone());
+        let cancelled = cancel_sync(&job);
+        drop(runs);
+        flush(&other);
+        assert_eq!(*job.runs.lock(), u32::from(!cancelled));
+        assert!(Arc::into_unique_or_drop(job).is_some());
+        Ok(())
+    }
 }
