@@ -83,7 +83,7 @@ cache-clean: ## remove build roots, VM images and kernels of all versions
 ##@ Test
 
 .PHONY: check test style host-tests clippy-modules provider-check provider-test
-.PHONY: selftests selftests-build
+.PHONY: selftests selftests-build kunit
 test: ## build, check, the quicker selftests in the VM
 	$(Q)tools/ci/test
 
@@ -111,6 +111,9 @@ provider-test:
 
 selftests-build:
 	$(Q)$(ENTER) make -s -C selftests OUTPUT=$(BUILD)/selftests
+
+kunit: ## the module's KUnit suites, in the debug kernel
+	$(Q)$(MAKE) -s selftests KERNEL=debug TEST=kunit
 
 selftests: modules provider selftests-build ## selftests in the VM; TEST='name …' for some
 	$(Q)VM_TIMEOUT=$${VM_TIMEOUT:-3600} tools/vm/run 'selftests/run.sh $(TEST)'
