@@ -125,6 +125,8 @@ impl DeviceAttr {
                 u64::from(bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT);
             attr.odp_caps.per_transport_caps.rc_odp_caps = RELIABLE;
             attr.odp_caps.per_transport_caps.uc_odp_caps = CONNECTED;
+            attr.odp_caps.per_transport_caps.ud_odp_caps =
+                bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND;
         }
     }
 }

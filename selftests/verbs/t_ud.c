@@ -8,6 +8,7 @@
 #include <netinet/ip6.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -1053,6 +1054,106 @@ static void test_all_arrive(struct env *env, const struct test *test)
 	ud_free(&to);
 }
 
+/* Memory that is not pinned, mapped anew for this. */
+static void unpinned(struct ud *ud, size_t len)
+{
+	buf_free(&ud->buf);
+	memset(&ud->buf, 0, sizeof(ud->buf));
+	ud->buf.p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(ud->buf.p != MAP_FAILED, "mmap: %m");
+	ud->buf.len = len;
+	ud->buf.mr = ibv_reg_mr(ud->host->pd, ud->buf.p, len,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+	if (!ud->buf.mr && errno == EOPNOTSUPP)
+		SKIP("no on-demand paging");
+	CHECK(ud->buf.mr, "ibv_reg_mr: %m");
+}
+
+static void unpinned_free(struct ud *ud)
+{
+	OK(ibv_dereg_mr(ud->buf.mr));
+	munmap(ud->buf.p, ud->buf.len);
+	buf_new(&ud->buf, ud->host, 64, IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* Each send finds its pages missing, and all arrive, in order. */
+static void test_send_on_demand(struct env *env, const struct test *test)
+{
+	enum { ROUNDS = 10, SENDS = 16, STEP = 2 * MTU };
+	struct ibv_send_wr wr[SENDS], *bad;
+	struct ibv_sge sge[SENDS];
+	struct ud_pair pair;
+
+	(void)test;
+	ud_pair_new(&pair, env);
+	unpinned(&pair.a, SENDS * STEP);
+	for (int round = 0; round < ROUNDS; round++) {
+		OK(madvise(pair.a.buf.p, SENDS * STEP, MADV_DONTNEED));
+		for (int i = 0; i < SENDS; i++) {
+			uint8_t *p = pair.a.buf.p + i * STEP + MTU - 500;
+
+			fill(p, 1000, round * SENDS + i);
+			OK(ud_recv(&pair.b, i, i * (GRH + MTU), GRH + MTU));
+			sge[i] = (struct ibv_sge){ (uintptr_t)p, 1000, pair.a.buf.mr->lkey };
+			wr[i] = ud_wr(&pair.a, &pair.b, i, &sge[i]);
+			wr[i].next = i < SENDS - 1 ? &wr[i + 1] : NULL;
+		}
+		OK(ibv_post_send(pair.a.qp, wr, &bad));
+		for (int i = 0; i < SENDS; i++)
+			cq_expect(&pair.a.scq, i, IBV_WC_SUCCESS);
+		for (int i = 0; i < SENDS; i++)
+			expect_message(&pair.a, &pair.b, i, i * (GRH + MTU), 1000,
+				       round * SENDS + i);
+	}
+	/* All of it can go while sends may still wait for memory. */
+	OK(madvise(pair.a.buf.p, SENDS * STEP, MADV_DONTNEED));
+	OK(ibv_post_send(pair.a.qp, wr, &bad));
+	unpinned_free(&pair.a);
+	ud_pair_free(&pair);
+}
+
+static void test_send_unmapped(struct env *env, const struct test *test)
+{
+	struct ud_pair pair;
+
+	(void)test;
+	ud_pair_new(&pair, env);
+	unpinned(&pair.a, 2 * MTU);
+	OK(munmap(pair.a.buf.p, pair.a.buf.len));
+	pair.a.buf.len = 0;
+	ud_send(&pair.a, &pair.b, 1, 100);
+	cq_expect(&pair.a.scq, 1, IBV_WC_LOC_PROT_ERR);
+	ud_expect_state(&pair.a, IBV_QPS_SQE);
+	unpinned_free(&pair.a);
+	ud_pair_free(&pair);
+}
+
+/* What finds its receive's memory missing is lost, and has it fetched. */
+static void test_receive_on_demand(struct env *env, const struct test *test)
+{
+	long long stop = now_ms() + WAIT_MS;
+	struct ud_pair pair;
+	struct ibv_wc wc;
+	int n = 0;
+
+	(void)test;
+	ud_pair_new(&pair, env);
+	unpinned(&pair.b, 2 * MTU);
+	fill(pair.a.buf.p, 1000, 7);
+	OK(ud_recv(&pair.b, 9, 0, GRH + 1000));
+	do {
+		CHECK(now_ms() < stop, "%d datagrams were lost", n);
+		ud_send(&pair.a, &pair.b, n, 1000);
+		cq_expect(&pair.a.scq, n++, IBV_WC_SUCCESS);
+	} while (!cq_wait(&pair.b.rcq, &wc, 10));
+	CHECK_EQ(wc.wr_id, 9, "wr_id");
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS, "status");
+	check(pair.b.buf.p + GRH, 1000, 7, "message");
+	ud_expect_state(&pair.b, IBV_QPS_RTS);
+	unpinned_free(&pair.b);
+	ud_pair_free(&pair);
+}
+
 void tests_ud(void)
 {
 	TEST("ud", test_sizes, "sizes");
@@ -1083,5 +1184,8 @@ void tests_ud(void)
 	TEST("ud", test_multicast, "multicast groups");
 	TEST("ud", test_multicast_refused, "multicast groups, refused");
 	TEST("ud", test_multicast_limits, "multicast groups, too many");
+	TEST("odp", test_send_on_demand, "datagrams are sent");
+	TEST("odp", test_send_unmapped, "datagrams, unmapped at the sender");
+	TEST("odp", test_receive_on_demand, "datagrams are received");
 	TEST("ud_paced", test_all_arrive, "all arrive");
 }

@@ -46,6 +46,10 @@ use crate::{
         },
     },
     sync::{
+        hrtimer::{
+            Timer,
+            TimerCallback, //
+        },
         lock_bh::{
             new_spinlock_bh,
             SpinLockBh,
@@ -64,7 +68,8 @@ use kernel::{
             Relaxed, //
         },
         lock::Guard,
-        Arc, //
+        Arc,
+        ArcBorrow, //
     },
     workqueue::{
         self,
@@ -135,6 +140,9 @@ pub(crate) struct Ud {
     kick: Work<Self, KICK>,
     #[pin]
     resume: Work<Self, RESUME>,
+    /// Goes on with a send whose memory was not there.
+    #[pin]
+    retry: Timer<Self>,
 }
 
 impl_has_work! {
@@ -156,6 +164,13 @@ impl WorkItem<RESUME> for Ud {
 
     fn run(this: Arc<Self>) {
         this.doorbell();
+    }
+}
+
+impl TimerCallback for Ud {
+    /// Runs in softirq context.
+    fn expired(this: ArcBorrow<'_, Self>) {
+        Arc::from(this).doorbell();
     }
 }
 
@@ -220,6 +235,7 @@ impl Ud {
                 account,
                 kick <- new_work!("Ud::kick"),
                 resume <- new_work!("Ud::resume"),
+                retry <- Timer::new(),
             }),
             GFP_KERNEL,
         )?;
@@ -231,6 +247,7 @@ impl Ud {
             drop(uds.remove(key));
             return Err(EBUSY);
         }
+        qp.retry.attach(qp.clone());
         Ok(qp)
     }
 
@@ -408,6 +425,7 @@ impl Ud {
         // Nothing sends any more, so nothing queues the work again.
         self.inner.lock().state = QpState::Reset;
         self.account.close();
+        self.retry.stop();
         work::cancel_sync::<_, KICK>(self);
         work::cancel_sync::<_, RESUME>(self);
     }

@@ -102,6 +102,8 @@ impl Ud {
             ..Completion::default()
         };
         match placed {
+            // It is being fetched, for the next datagram; this one is lost.
+            Err(AccessError::Absent) => return Err(Drop::NoReceive),
             Ok(()) => {
                 completion.status = WcStatus::Success.to_ib();
                 completion.byte_len = GRH + len;

@@ -32,6 +32,7 @@ use crate::{
         event::QpEvent,
         qp::QpState, //
     },
+    sync::hrtimer::now,
 };
 use kernel::{
     prelude::*,
@@ -54,6 +55,10 @@ const BATCH: usize = 64;
 /// A key of which the most significant bit is set is a controlled one: it stands for the queue
 /// pair's own, which no process can make such a one without privilege (IBTA 10.2.5).
 const CONTROLLED_QKEY: u32 = 1 << 31;
+
+/// After which memory that is being fetched is looked at again, in nanoseconds. That takes some
+/// microseconds if the page is new, milliseconds if it comes from a disk.
+const FETCH_NS: u64 = 100_000;
 
 /// Not ECN-capable: nobody would react to marks.
 const NOT_ECT: u8 = 0;
@@ -79,13 +84,43 @@ impl Message<'_> {
 enum PushError {
     /// Its memory may not be used.
     Protection,
+    /// Its memory is not there now, and is being fetched.
+    Absent,
     /// The burst is full, or there is no memory for it.
     NoRoom,
 }
 
 impl From<AccessError> for PushError {
-    fn from(_: AccessError) -> Self {
-        Self::Protection
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::Absent => Self::Absent,
+            _ => Self::Protection,
+        }
+    }
+}
+
+impl From<Error> for PushError {
+    /// What went wrong with memory or with the burst.
+    fn from(error: Error) -> Self {
+        match error {
+            EAGAIN => Self::Absent,
+            EFAULT => Self::Protection,
+            _ => Self::NoRoom,
+        }
+    }
+}
+
+/// Why a work request was not carried out.
+enum SendError {
+    /// It ends with this status.
+    Failed(WcStatus),
+    /// Its memory is being fetched: to be tried again.
+    Absent,
+}
+
+impl From<WcStatus> for SendError {
+    fn from(status: WcStatus) -> Self {
+        Self::Failed(status)
     }
 }
 
@@ -141,7 +176,12 @@ impl Ud {
                 inner.sq.stay_awake();
                 break;
             }
-            more = match inner.sq.fetch() {
+            // One whose memory was not there is still in work.
+            let next = match inner.sq.oldest() {
+                Some(index) => Ok(Some(index)),
+                None => inner.sq.fetch(),
+            };
+            more = match next {
                 Ok(Some(index)) => self.send(inner, index, &mut pending),
                 Ok(None) => match inner.sq.sleep() {
                     Ok(asleep) => !asleep,
@@ -173,7 +213,16 @@ impl Ud {
         let (signaled, opcode) = entry
             .and_then(SendWr::parse)
             .map_or((true, 0), |wr| (wr.signaled(), wr.op.wc_opcode()));
-        let result = self.transmit(inner, index, pending);
+        let result = match self.transmit(inner, index, pending) {
+            Ok(len) => Ok(len),
+            Err(SendError::Failed(status)) => Err(status),
+            Err(SendError::Absent) => {
+                // The timer goes on with it, without a doorbell.
+                inner.sq.stay_awake();
+                self.retry.arm_by(now().saturating_add(FETCH_NS));
+                return false;
+            }
+        };
         // First the slot, then the completion: who sees that posts the next request at once.
         inner.sq.retire();
         if signaled || self.signal_all || result.is_err() {
@@ -207,7 +256,7 @@ impl Ud {
         inner: &mut UdInner,
         index: u32,
         pending: &mut Pending,
-    ) -> Result<u32, WcStatus> {
+    ) -> Result<u32, SendError> {
         let UdInner {
             sq, route, attr, ..
         } = inner;
@@ -226,7 +275,7 @@ impl Ud {
             *route = CachedRoute::look_up(&self.endpoint, to, source_port).ok();
         }
         if message.len > route.as_ref().map_or(MAX_DATAGRAM, |cached| cached.mtu) {
-            return Err(WcStatus::LocalLength);
+            return Err(WcStatus::LocalLength.into());
         }
         if pending.burst.is_some() && (pending.closed || message.size() > pending.first) {
             pending.flush(self, route.as_ref());
@@ -239,7 +288,8 @@ impl Ud {
         }
         match pushed {
             Ok(()) => Ok(message.len),
-            Err(PushError::Protection) => Err(WcStatus::LocalProtection),
+            Err(PushError::Protection) => Err(WcStatus::LocalProtection.into()),
+            Err(PushError::Absent) => Err(SendError::Absent),
             Err(PushError::NoRoom) => {
                 self.endpoint.counters.tx_errors.inc(0);
                 Ok(message.len)
@@ -333,34 +383,31 @@ impl Ud {
 
     /// Writes a datagram as a segment of a burst.
     fn write(&self, message: &Message<'_>, burst: &mut TxBurst) -> Result<(), PushError> {
-        let no_room = |_| PushError::NoRoom;
         let mut buf = [0u8; DATAGRAM_LEN];
         message.header.emit(&mut buf).ok_or(PushError::NoRoom)?;
-        burst.push_header(&buf).map_err(no_room)?;
+        burst.push_header(&buf)?;
         let mut sum = crc::crc32c(wire_crc::CRC_SEED, &buf);
         match message.payload {
             Payload::Inline(data) => {
                 sum = crc::crc32c(sum, data);
-                burst.push_bytes(data).map_err(no_room)?;
+                burst.push_bytes(data)?;
             }
             Payload::List(list) => {
-                let protection = |_| PushError::Protection;
                 list.walk(0, message.len.into(), |sge| {
                     self.endpoint.with_local(self.pd, &sge, 0, |memory, at, n| {
                         // CAST: `usize` is 64 bits wide here.
                         let n = n as usize;
-                        burst.push_umem_copy(memory, at, n).map_err(no_room)?;
+                        burst.push_umem_copy(memory, at, n)?;
                         // If a process changes its memory in between, then the receiver drops it.
-                        sum = memory.crc32c(at, n, sum).map_err(protection)?;
+                        sum = memory.crc32c(at, n, sum)?;
                         Ok::<(), PushError>(())
                     })
                 })
                 .ok_or(PushError::Protection)??;
             }
         }
-        burst
-            .patch_header(CRC_OFFSET, &wire_crc::finish(sum).to_be_bytes())
-            .map_err(no_room)?;
-        burst.segment_end().map_err(no_room)
+        burst.patch_header(CRC_OFFSET, &wire_crc::finish(sum).to_be_bytes())?;
+        burst.segment_end()?;
+        Ok(())
     }
 }
