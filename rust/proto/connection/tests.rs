@@ -155,7 +155,7 @@ fn data_flows_and_is_acknowledged() {
         a.on_ack(now, &ack);
     }
     let mut offsets: Vec<u32> = core::iter::from_fn(|| a.pop_acked())
-        .map(|d| d.offset)
+        .map(|acked| acked.desc.offset)
         .collect();
     offsets.sort_unstable();
     assert_eq!(offsets, (0..sent).collect::<Vec<_>>());

@@ -4,7 +4,7 @@
 
 use super::{Connection, NakStore, Paths, Slots};
 use crate::packet::{PathId, TxDesc};
-use crate::path::{Route, Tx};
+use crate::path::{Acked, Route, Tx};
 use crate::psn::Psn;
 use crate::time::Instant;
 
@@ -96,13 +96,13 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.refresh(path);
     }
 
-    /// The descriptor of a packet that the peer acknowledged, each once. Until they are popped,
+    /// A packet that the peer acknowledged, each once. Until they are popped,
     /// their places in the paths stay taken.
-    pub fn pop_acked(&mut self) -> Option<TxDesc> {
+    pub fn pop_acked(&mut self) -> Option<Acked> {
         for path in self.acked {
-            let desc = self.path_mut(path).and_then(|p| p.tx.pop_acked());
-            if desc.is_some() {
-                return desc;
+            let acked = self.path_mut(path).and_then(|p| p.tx.pop_acked());
+            if acked.is_some() {
+                return acked;
             }
             self.acked.assign(path, false);
         }

@@ -17,7 +17,7 @@ pub use route::Route;
 pub(crate) use rx::index;
 pub use rx::{Arrival, Done, Received, Rx, RxHalf};
 pub use stats::{RxStats, TxStats};
-pub use tx::{AckOutcome, Expired, Tx, TxHalf, TxSlot};
+pub use tx::{AckOutcome, Acked, Expired, Tx, TxHalf, TxSlot};
 
 use core::ops::DerefMut;
 

@@ -59,7 +59,7 @@ fn block(echo: &Tx, cum: u32, also: &[u32]) -> AckBlock {
 
 fn popped(p: &mut TestPath) -> Vec<u32> {
     let mut all: Vec<u32> = core::iter::from_fn(|| p.tx.pop_acked())
-        .map(|d| d.offset)
+        .map(|acked| acked.desc.offset)
         .collect();
     all.sort_unstable();
     all
@@ -105,6 +105,7 @@ fn naks_have_a_reserve_of_the_span() {
         stamp: Stamp((START.0 >> 6) as u32 + 255),
         route_epoch: 0,
         ack_req: false,
+        cause: None,
     };
     let out = p.tx.on_ack(at(100), &block(&echo, SPAN, &[]));
     assert_eq!(out.acked, SPAN);
@@ -217,10 +218,18 @@ fn needless_retransmissions_are_noticed() {
     let sent = send(&mut p, START, 3);
     p.tx.on_ack(at(100), &block(&sent[2], 0, &[1, 2]));
     assert_eq!(lost(&mut p), [0]);
-    p.tx.retransmit(at(100), sent[0].psn).unwrap();
+    let again = p.tx.retransmit(at(100), sent[0].psn).unwrap();
+    assert_eq!((sent[0].cause, again.cause), (None, Some(LossCause::Gap)));
     // The network was not FIFO: 0 arrives before its retransmission can have.
     let out = p.tx.on_ack(at(101), &block(&sent[0], 3, &[]));
     assert_eq!((out.acked, out.spurious), (1, 1));
+    let mut spurious: Vec<_> = core::iter::from_fn(|| p.tx.pop_acked())
+        .filter_map(|acked| acked.spurious.then_some(acked.desc.offset))
+        .collect();
+    assert_eq!(spurious, [0]);
+    // The place is used again.
+    p.tx.assign(at(102), desc(0), true).unwrap();
+    spurious.clear();
 }
 
 #[test]

@@ -234,7 +234,8 @@ pub fn connection(data: &[u8]) {
                 }
             }
         }
-        while let Some(d) = conn.pop_acked() {
+        while let Some(acked) = conn.pop_acked() {
+            let d = acked.desc;
             assert!(d.offset < sent, "never sent");
             assert!(back.insert(d.offset), "back twice");
         }

@@ -307,8 +307,8 @@ impl<A: App> Endpoint<A> {
             self.events.push(e);
         }
         self.app.on_timeout(now, self.conn.last_progress());
-        while let Some(desc) = self.conn.pop_acked() {
-            self.app.acked(now, &desc);
+        while let Some(acked) = self.conn.pop_acked() {
+            self.app.acked(now, &acked.desc);
         }
         while let Some(desc) = self.app.pop_nak() {
             assert!(self.conn.queue_nak(desc));

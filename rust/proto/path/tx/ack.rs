@@ -87,7 +87,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         let mut bytes = 0u64;
         let mut rest = newly;
         while let Some(i) = rest.take_from(index(self.una)) {
-            let Some(slot) = self.slots.get(usize::from(i)) else {
+            let Some(slot) = self.slots.get_mut(usize::from(i)) else {
                 break;
             };
             out.acked += 1;
@@ -98,6 +98,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
                 && slot.last.route_epoch == block.route_epoch
                 && slot.last.stamp.is_after(block.stamp)
             {
+                slot.spurious = true;
                 out.spurious += 1;
                 out.reordered += u32::from(slot.cause != LossCause::Timeout);
             }

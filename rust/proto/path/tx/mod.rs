@@ -29,6 +29,17 @@ pub struct TxSlot {
     /// Not the caller's: nothing is popped for it.
     internal: bool,
     cause: LossCause,
+    /// Sent again though it had arrived.
+    spurious: bool,
+}
+
+/// A packet that the peer has acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acked {
+    /// What it was.
+    pub desc: TxDesc,
+    /// It was sent again needlessly: the earlier transmission had arrived.
+    pub spurious: bool,
 }
 
 /// What goes into the header of a packet of a path.
@@ -42,6 +53,8 @@ pub struct Tx {
     pub route_epoch: u8,
     /// Whether the packet asks for an acknowledgement.
     pub ack_req: bool,
+    /// Why it is sent again; [`None`] the first time.
+    pub cause: Option<LossCause>,
 }
 
 /// What an ACK block changed.

@@ -4,7 +4,7 @@
 
 use core::ops::DerefMut;
 
-use super::{index, Tx, TxHalf, TxSlot, Waiting};
+use super::{index, Acked, Tx, TxHalf, TxSlot, Waiting};
 use crate::congestion::CongestionControl;
 use crate::packet::TxDesc;
 use crate::path::ACK_EVERY;
@@ -52,6 +52,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             again: false,
             internal,
             cause: LossCause::Gap,
+            spurious: false,
         };
         if self.outstanding.is_empty() {
             self.waiting = Waiting {
@@ -76,6 +77,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             stamp: sent.stamp,
             route_epoch: sent.route_epoch,
             ack_req,
+            cause: None,
         })
     }
 
@@ -134,15 +136,19 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             stamp: sent.stamp,
             route_epoch: sent.route_epoch,
             ack_req: true,
+            cause: Some(cause),
         })
     }
 
-    /// The caller's descriptor of an acknowledged packet, each once, in no order that matters.
-    pub fn pop_acked(&mut self) -> Option<TxDesc> {
+    /// An acknowledged packet of the caller, each once, in no order that matters.
+    pub fn pop_acked(&mut self) -> Option<Acked> {
         while let Some(i) = self.acked.take_from(index(self.una)) {
             let slot = self.slot_mut(i)?;
             if !slot.internal {
-                return Some(slot.desc);
+                return Some(Acked {
+                    desc: slot.desc,
+                    spurious: slot.spurious,
+                });
             }
         }
         None

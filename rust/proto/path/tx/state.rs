@@ -51,6 +51,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
                 desc,
                 last,
                 again: true,
+                spurious: false,
                 internal,
                 cause: LossCause::Timeout,
             };
