@@ -624,6 +624,11 @@ impl ConnInner {
         self.planes.get(usize::from(plane)).map(|p| p.ifindex)
     }
 
+    /// Returns the number of the local plane that a path is on just now.
+    pub(super) fn plane_of(&self, path: PathId) -> Option<u8> {
+        self.proto.route(path).map(|route| route.local_plane)
+    }
+
     /// Returns the route that a path takes just now.
     ///
     /// Errors: what the route lookup says, `ENOMEM`.

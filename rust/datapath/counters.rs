@@ -2,7 +2,10 @@
 
 //! What the data path counts, and the names under which `rdma statistic` shows it.
 
-use super::endpoint::Endpoint;
+use super::{
+    endpoint::Endpoint,
+    qp_counters::QpTotals, //
+};
 use crate::sync::percpu_counters::PerCpuCounters;
 use kernel::prelude::*;
 use proto::{
@@ -61,6 +64,7 @@ pub(super) struct Counters {
     pub(super) tx_errors: PerCpuCounters<1>,
     /// Datagrams sent and received, [`SENT`] and [`RECEIVED`].
     datagrams: PerCpuCounters<2>,
+    pub(super) of_qps: QpTotals,
 }
 
 const SENT: usize = 0;
@@ -72,6 +76,7 @@ impl Counters {
             rx: PerCpuCounters::new()?,
             tx_errors: PerCpuCounters::new()?,
             datagrams: PerCpuCounters::new()?,
+            of_qps: QpTotals::new()?,
         })
     }
 

@@ -43,6 +43,7 @@ mod notice;
 pub(crate) mod plane;
 pub(crate) mod post;
 pub(crate) mod qp;
+pub(crate) mod qp_counters;
 mod recv_queue;
 mod requester;
 mod responder;

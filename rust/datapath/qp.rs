@@ -10,6 +10,7 @@ use super::{
     endpoint::Endpoint,
     foreign::Foreign,
     now,
+    qp_counters::QpCounters,
     recv_queue::RecvQueue,
     srq::{
         Bound,
@@ -132,6 +133,8 @@ pub(crate) struct QpInner {
     /// A refusal that holds no packet, to be sent.
     pub(super) nak: Option<Nak>,
 
+    /// The counter that it is bound to.
+    pub(super) counters: Option<Arc<QpCounters>>,
     /// Whether the drained send queue was reported.
     pub(super) told_drained: bool,
     /// Whether it was reported that no more receives are taken from the shared queue.
@@ -241,6 +244,7 @@ impl Qp {
             send,
             recv,
             nak: None,
+            counters: None,
             told_drained: false,
             told_last: false,
             peer_gone: false,
@@ -284,6 +288,13 @@ impl Qp {
         attr.current_state = inner.state;
         attr.sq_draining = inner.state == QpState::SendQueueDrain && !inner.send.is_drained();
         attr
+    }
+
+    /// Counts by `counters` from now on, or by none. Process context.
+    pub(crate) fn set_counters(&self, counters: Option<Arc<QpCounters>>) {
+        let old = core::mem::replace(&mut self.inner.lock().counters, counters);
+        // Not under the lock: it may be the last.
+        drop(old);
     }
 
     /// Whether a connection that INIT or a packet asks for, from `peer` with GID `gid`, is this

@@ -10,6 +10,10 @@ use super::{
     counters::Drop,
     host::Host,
     now,
+    qp_counters::{
+        RNR_RECEIVED,
+        RNR_SENT, //
+    },
     requester::Source,
     responder::Outcome, //
 };
@@ -31,11 +35,12 @@ use proto::{
         Verdict, //
     },
     packet::{
+        NakCode,
         Opcode,
-        Qpn,
-        TxDesc, //
+        Qpn, //
     },
     path::{
+        Acked,
         Arrival,
         Rx, //
     },
@@ -507,7 +512,7 @@ impl Conn {
         let verdict = match fields.opcode {
             Opcode::Void => Verdict::Accept,
             _ => match self.endpoint.host().qps.lookup(fields.dst_qpn.0) {
-                Some(qp) => match self.to_qp(&qp, data, skb, source) {
+                Some(qp) => match self.to_qp(&qp, data, (arrival, plane), skb, source) {
                     Some(verdict) => verdict,
                     None => {
                         let proto = &mut self.inner.lock().proto;
@@ -531,6 +536,7 @@ impl Conn {
         &self,
         qp: &Arc<super::qp::Qp>,
         data: &DataHeader,
+        (arrival, plane): (Arrival, Option<usize>),
         skb: &RxSkb,
         (off, len): (usize, u32),
     ) -> Option<Verdict> {
@@ -539,19 +545,41 @@ impl Conn {
         if !inner.belongs_to(self) {
             return Some(unknown(data));
         }
+        if let Some(counters) = &inner.counters {
+            counters.received(plane, arrival);
+        }
         let verdict = match fields.opcode {
             Opcode::Nak => {
+                if fields.code == NakCode::Rnr {
+                    self.endpoint.count_rnr(RNR_RECEIVED);
+                    if let Some(counters) = &inner.counters {
+                        counters.not_ready();
+                    }
+                }
                 inner.send.on_nak(now(), fields);
                 qp.complete_sent(&mut inner);
                 Some(Verdict::Accept)
             }
-            Opcode::ReadResponse | Opcode::AtomicResponse => qp
-                .on_response(&mut inner, fields, skb, off, len)
-                .then_some(Verdict::Accept),
+            Opcode::ReadResponse | Opcode::AtomicResponse => {
+                let taken = qp.on_response(&mut inner, fields, skb, off, len);
+                if let Some(counters) = inner.counters.as_ref().filter(|_| !taken) {
+                    counters.aborted();
+                }
+                taken.then_some(Verdict::Accept)
+            }
             _ => {
                 let source = Source::Packet(skb, off, len);
-                match qp.on_request(&mut inner, fields, &source) {
-                    Outcome::Refuse(nak) => Some(Verdict::Refuse(nak.to_desc())),
+                let outcome = qp.on_request(&mut inner, fields, &source);
+                if let Some(counters) = &inner.counters {
+                    counters.treated(&outcome);
+                }
+                match outcome {
+                    Outcome::Refuse(nak) => {
+                        if nak.code == NakCode::Rnr {
+                            self.endpoint.count_rnr(RNR_SENT);
+                        }
+                        Some(Verdict::Refuse(nak.to_desc()))
+                    }
                     Outcome::Accept => Some(Verdict::Accept),
                     Outcome::Later => None,
                 }
@@ -566,7 +594,7 @@ impl Conn {
     /// Credits the queue pairs whose packets the peer has acknowledged.
     fn credit_acked(&self) {
         loop {
-            let mut credits = [TxDesc::default(); CREDITS];
+            let mut credits = [Acked::default(); CREDITS];
             let mut n = 0;
             {
                 let mut inner = self.inner.lock();
@@ -574,10 +602,10 @@ impl Conn {
                     return;
                 }
                 for slot in &mut credits {
-                    let Some(desc) = inner.proto.pop_acked() else {
+                    let Some(acked) = inner.proto.pop_acked() else {
                         break;
                     };
-                    *slot = desc;
+                    *slot = acked;
                     n += 1;
                 }
             }
@@ -588,11 +616,12 @@ impl Conn {
         }
     }
 
-    fn credit(&self, mut descs: &[TxDesc]) {
-        while let Some(first) = descs.first() {
-            let same = descs.iter().take_while(|d| d.qpn == first.qpn).count();
-            let (mine, rest) = descs.split_at(same.min(descs.len()));
-            descs = rest;
+    fn credit(&self, mut packets: &[Acked]) {
+        while let Some(Acked { desc: first, .. }) = packets.first() {
+            let same = packets.iter().take_while(|p| p.desc.qpn == first.qpn);
+            let same = same.count().min(packets.len());
+            let (mine, rest) = packets.split_at(same);
+            packets = rest;
             let Some(qp) = self.lookup(first.qpn) else {
                 continue;
             };
@@ -600,7 +629,13 @@ impl Conn {
             if !inner.belongs_to(self) {
                 continue;
             }
-            for desc in mine {
+            let mut spurious = 0;
+            for Acked {
+                desc,
+                spurious: needless,
+            } in mine
+            {
+                spurious += u64::from(*needless);
                 match desc.opcode {
                     Opcode::Void | Opcode::Nak => {}
                     Opcode::ReadResponse | Opcode::AtomicResponse => {
@@ -608,6 +643,9 @@ impl Conn {
                     }
                     _ => inner.send.on_acked(now(), desc),
                 }
+            }
+            if let Some(counters) = inner.counters.as_ref().filter(|_| spurious > 0) {
+                counters.spurious(spurious);
             }
             qp.complete_sent(&mut inner);
             // A response that is acknowledged makes room for the next.

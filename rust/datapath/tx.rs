@@ -20,6 +20,7 @@ use super::{
         Qp,
         QpInner, //
     },
+    qp_counters::QpCounters,
     requester::BuildError,
 };
 use crate::{
@@ -403,6 +404,10 @@ impl Conn {
                 let whose = qp.as_deref().zip(qp_inner.as_deref());
                 let built = sender.push(&mut inner, whose, &content, &lost.desc, tx);
                 sender.flush(&mut inner);
+                let counters = qp_inner.as_ref().and_then(|q| q.counters_on(self));
+                if let (Some(counters), Some(cause)) = (counters, tx.cause) {
+                    counters.sent_again(inner.plane_of(lost.path), cause);
+                }
                 built
             };
             if let (Err(BuildError::Protection), Some(qp), Some(q)) = (built, &qp, &mut qp_inner) {
@@ -455,6 +460,11 @@ impl QpInner {
     /// Whether the queue pair is connected by `conn`.
     pub(super) fn belongs_to(&self, conn: &Conn) -> bool {
         self.conn.as_deref().is_some_and(|c| core::ptr::eq(c, conn))
+    }
+
+    /// The counter that the queue pair is bound to, if it is connected by `conn`.
+    fn counters_on(&self, conn: &Conn) -> Option<&QpCounters> {
+        self.counters.as_deref().filter(|_| self.belongs_to(conn))
     }
 
     /// What the packet of `desc` carries; [`None`] if there is nothing to send in it any more.
@@ -535,6 +545,7 @@ impl Qp {
                 return false;
             };
             let mut sender = Sender::new(conn, burst.path);
+            let (mut packets, mut bytes) = (0, 0);
             let mut next = inner.next_packet();
             for n in 1..=burst.max_packets {
                 let Some(desc) = next else {
@@ -550,6 +561,8 @@ impl Qp {
                 let Some(tx) = c.proto.assign(now, burst.path, desc, last) else {
                     break;
                 };
+                packets += 1;
+                bytes += u64::from(desc.payload_len());
                 let built = sender.push(&mut c, Some((self, &**inner)), &content, &desc, tx);
                 if let Err(BuildError::Protection) = built {
                     failed = Some(desc);
@@ -557,6 +570,9 @@ impl Qp {
                 }
             }
             sender.flush(&mut c);
+            if let Some(counters) = &inner.counters {
+                counters.sent(c.plane_of(burst.path), packets, bytes);
+            }
         }
         if let Some(desc) = failed {
             self.inaccessible(inner, &desc);

@@ -28,7 +28,8 @@ use crate::{
     datapath::{
         foreign::Foreign,
         handover::TakeBack,
-        qp::Qp, //
+        qp::Qp,
+        qp_counters::QpCounters, //
     },
     params,
     rdma::{
@@ -138,6 +139,12 @@ impl Front {
     /// Returns the number of its protection domain.
     pub(super) fn pd(&self) -> u32 {
         self.software.pd()
+    }
+
+    /// Counts by `counters` from now on, or by none: what software does, for devices count no queue
+    /// pair by itself. Process context.
+    pub(crate) fn set_counters(&self, counters: Option<Arc<QpCounters>>) {
+        self.software.set_counters(counters);
     }
 
     /// Calls `f` with what carries the queue pair just now.

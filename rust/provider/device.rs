@@ -146,6 +146,7 @@ pub(crate) struct Device {
     pub(super) planes: Planes,
     pub(super) quotas: Arc<Quotas>,
     pub(super) pds: Arc<pd::Numbers>,
+    pub(super) qp_counters: Arc<counters::Numbers>,
 }
 
 impl Device {
@@ -161,6 +162,7 @@ impl Device {
             planes <- Planes::new(),
             quotas: Arc::new(Quotas::default(), GFP_KERNEL)?,
             pds: Arc::pin_init(pd::Numbers::new(), GFP_KERNEL)?,
+            qp_counters: Arc::pin_init(counters::Numbers::new(), GFP_KERNEL)?,
         })
     }
 }
@@ -177,6 +179,7 @@ impl Operations for Device {
     type Srq = srq::Srq;
     type Mr = mr::Mr;
     type Mw = mw::Mw;
+    type Counter = counters::Counter;
 
     const DRIVER_ID: u32 = bindings::METAROCE_DRIVER_ID;
     const UVERBS_ABI_VERSION: u32 = bindings::METAROCE_ABI_VERSION;
@@ -497,8 +500,28 @@ impl Operations for Device {
         mw.dealloc(dev);
     }
 
+    fn is_of_port(index: usize) -> bool {
+        counters::is_of_port(index)
+    }
+
+    fn is_of_qp(index: usize) -> bool {
+        counters::is_of_qp(index)
+    }
+
     fn counters(dev: &rdma::Device<Self>, values: &mut [u64]) {
         counters::fill(dev, values);
+    }
+
+    fn new_counter(dev: &rdma::Device<Self>) -> Result<(Self::Counter, u32)> {
+        counters::Counter::new(dev)
+    }
+
+    fn bind_counter(qp: &rdma::Qp<Self>, counter: Option<&Self::Counter>) {
+        qp.bind_counter(counter);
+    }
+
+    fn counter_values(counter: &Self::Counter, values: &mut [u64]) {
+        counter.fill(values);
     }
 
     fn device_counters(dev: &rdma::Device<Self>, values: &mut [u64]) {

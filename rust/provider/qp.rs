@@ -3,6 +3,7 @@
 //! Queue pairs.
 
 use super::{
+    counters::Counter,
     port,
     quota::{
         Kind,
@@ -416,6 +417,15 @@ impl Qp {
         match &self.qp {
             Service::Connected(qp) => Some(qp.carrier()),
             Service::Datagram(_) => None,
+        }
+    }
+
+    /// Counts for the queue pair by `counter` from now on, or by none.
+    pub(super) fn bind_counter(&self, counter: Option<&Counter>) {
+        let counters = counter.map(|counter| counter.counters().clone());
+        match &self.qp {
+            Service::Connected(qp) => qp.set_counters(counters),
+            Service::Datagram(qp) => qp.set_counters(counters),
         }
     }
 

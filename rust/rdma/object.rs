@@ -4,6 +4,7 @@
 
 use core::{
     alloc::Layout,
+    cell::UnsafeCell,
     ops::Deref,
     ptr::NonNull, //
 };
@@ -58,6 +59,14 @@ pub type Mr<T> = Object<bindings::ib_mr, <T as Operations>::Mr>;
 
 /// A memory window.
 pub type Mw<T> = Object<bindings::ib_mw, <T as Operations>::Mw>;
+
+/// A counter for queue pairs; the driver's part is made when the first is bound to it.
+///
+/// # Invariants
+///
+/// The driver's part is accessed under the counter's lock only, or by whoever has it alone.
+pub(super) type Counter<T> =
+    Object<bindings::rdma_counter, UnsafeCell<Option<<T as Operations>::Counter>>>;
 
 /// An address handle.
 pub type Ah<T> = Object<bindings::ib_ah, <T as Operations>::Ah>;

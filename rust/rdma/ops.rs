@@ -2,6 +2,7 @@
 
 //! The operations of a device.
 
+mod counter;
 mod cq;
 mod mcast;
 mod mr;
@@ -41,6 +42,7 @@ use super::{
     mmap,
     object::{
         Ah,
+        Counter,
         Cq,
         Mappable,
         Mr,
@@ -213,6 +215,8 @@ pub trait Operations: Sized + Send + Sync + 'static {
     type Mr: Send + Sync;
     /// The driver's part of a memory window.
     type Mw: Send + Sync;
+    /// A counter that queue pairs are bound to.
+    type Counter: Send + Sync;
 
     /// Number of the driver, the same as in its user-space part.
     const DRIVER_ID: u32;
@@ -224,7 +228,7 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// [`Device::report`]; otherwise ib_core does so when its network device does.
     const REPORTS_PORT_EVENTS: bool = false;
 
-    /// The counters of the port, for `rdma statistic show` and sysfs.
+    /// The counters of the port and of queue pairs, for `rdma statistic show` and sysfs.
     const COUNTERS: &'static [CounterDesc];
 
     /// The counters of the device, for sysfs.
@@ -429,8 +433,26 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Ends the use of a memory window, which is dropped after this.
     fn dealloc_mw(dev: &Device<Self>, mw: &Mw<Self>);
 
-    /// Fills the values of [`Self::COUNTERS`].
+    /// Whether `rdma statistic` shows the counter of this index in [`Self::COUNTERS`] for the port;
+    /// sysfs does in any case.
+    fn is_of_port(index: usize) -> bool;
+
+    /// Whether the counter of this index in [`Self::COUNTERS`] is counted for queue pairs, too.
+    fn is_of_qp(index: usize) -> bool;
+
+    /// Fills the values of [`Self::COUNTERS`], without what was counted for queue pairs that are, or
+    /// were, bound to counters of their own: ib_core adds that.
     fn counters(dev: &Device<Self>, values: &mut [u64]);
+
+    /// Makes a counter for queue pairs, and a number for it that is not zero and that no other
+    /// counter of the device has.
+    fn new_counter(dev: &Device<Self>) -> Result<(Self::Counter, u32)>;
+
+    /// Counts for a queue pair by `counter` from now on, by none if that is [`None`].
+    fn bind_counter(qp: &Qp<Self>, counter: Option<&Self::Counter>);
+
+    /// Fills the values of those of [`Self::COUNTERS`] that are counted for queue pairs.
+    fn counter_values(counter: &Self::Counter, values: &mut [u64]);
 
     /// Fills the values of [`Self::DEVICE_COUNTERS`].
     fn device_counters(dev: &Device<Self>, values: &mut [u64]);
@@ -543,6 +565,14 @@ impl<T: Operations> VTable<T> {
         alloc_hw_port_stats: Some(Self::alloc_hw_port_stats),
         alloc_hw_device_stats: Some(Self::alloc_hw_device_stats),
         get_hw_stats: Some(Self::get_hw_stats),
+
+        counter_init: Some(Self::counter_init),
+        counter_alloc_stats: Some(Self::counter_alloc_stats),
+        counter_bind_qp: Some(Self::counter_bind_qp),
+        counter_unbind_qp: Some(Self::counter_unbind_qp),
+        counter_update_stats: Some(Self::counter_update_stats),
+        counter_dealloc: Some(Self::counter_dealloc),
+        size_rdma_counter: Counter::<T>::SIZE,
 
         fill_res_mr_entry: if T::HAS_FILL_MR {
             Some(Self::fill_res_mr_entry)
@@ -1330,7 +1360,7 @@ impl<T: Operations> VTable<T> {
         _dev: *mut bindings::ib_device,
         _port: u32,
     ) -> *mut bindings::rdma_hw_stats {
-        CounterDesc::alloc(T::COUNTERS)
+        CounterDesc::alloc(T::COUNTERS, T::is_of_port)
     }
 
     /// # Safety
@@ -1339,7 +1369,7 @@ impl<T: Operations> VTable<T> {
     unsafe extern "C" fn alloc_hw_device_stats(
         _dev: *mut bindings::ib_device,
     ) -> *mut bindings::rdma_hw_stats {
-        CounterDesc::alloc(T::DEVICE_COUNTERS)
+        CounterDesc::alloc(T::DEVICE_COUNTERS, |_| true)
     }
 
     /// # Safety

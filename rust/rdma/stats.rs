@@ -38,22 +38,37 @@ impl CounterDesc {
         list
     }
 
-    /// Allocates ib_core's structure for counters.
+    /// Allocates ib_core's structure for counters, of which `rdma statistic` shows those by an index
+    /// that is `shown`.
     ///
     /// Returns null for lack of memory, as ib_core wants it.
-    pub(super) fn alloc(descs: &'static [Self]) -> *mut bindings::rdma_hw_stats {
+    pub(super) fn alloc(
+        descs: &'static [Self],
+        shown: impl Fn(usize) -> bool,
+    ) -> *mut bindings::rdma_hw_stats {
         let Ok(n) = c_int::try_from(descs.len()) else {
             return core::ptr::null_mut();
         };
         // SAFETY: `descs` lives forever and has `n` entries, which are transparent.
-        unsafe {
+        let stats = unsafe {
             bindings::rdma_alloc_hw_stats_struct(
                 descs.as_ptr().cast(),
                 n,
                 // CAST: A small constant.
                 bindings::RDMA_HW_STATS_DEFAULT_LIFESPAN as c_ulong,
             )
+        };
+        if stats.is_null() {
+            return stats;
         }
+        for i in (0..descs.len()).filter(|&i| !shown(i)) {
+            // CAST: `usize` has at least the bits of `u32`.
+            let bits = c_ulong::BITS as usize;
+            // SAFETY: The structure was just made, nobody else has it yet, and its bitmap has a bit
+            // for each of its counters.
+            unsafe { *(*stats).is_disabled.add(i / bits) |= 1 << (i % bits) };
+        }
+        stats
     }
 }
 
@@ -61,7 +76,9 @@ impl CounterDesc {
 ///
 /// # Safety
 ///
-/// `stats` must be from [`CounterDesc::alloc`], and the caller must hold its lock during `'a`.
+/// `stats` must be from [`CounterDesc::alloc`], and the caller must hold, during `'a`, the lock under
+/// which ib_core has it filled: its own for those of a port or device, the counter's for those of a
+/// counter.
 pub(super) unsafe fn values<'a>(stats: *mut bindings::rdma_hw_stats) -> Result<&'a mut [u64]> {
     // SAFETY: By the requirements of this function.
     let n = usize::try_from(unsafe { (*stats).num_counters })?;

@@ -64,6 +64,7 @@ mod datapath {
     mod mw;
     pub(crate) mod plane;
     pub(crate) mod qp;
+    mod qp_counters;
     mod recv_queue;
     mod requester;
     mod responder;

@@ -16,6 +16,7 @@ use super::{
     endpoint::Endpoint,
     host::Host,
     limits,
+    qp_counters::QpCounters,
     recv_queue::RecvQueue,
     srq::{
         Bound,
@@ -113,6 +114,8 @@ pub(crate) struct UdInner {
     attr: QpAttr,
     sq: WorkQueue,
     rq: Option<RecvQueue>,
+    /// The counter that it is bound to.
+    counters: Option<Arc<QpCounters>>,
     /// Whether it was reported that no more receives are taken from the shared queue.
     told_last: bool,
     /// How the last datagram went.
@@ -213,6 +216,7 @@ impl Ud {
             attr: QpAttr::default(),
             sq,
             rq,
+            counters: None,
             told_last: false,
             route: None,
         };
@@ -263,6 +267,13 @@ impl Ud {
     /// Returns the number by which this host knows it, which completions have.
     fn key(&self) -> u32 {
         self.key.load(Relaxed)
+    }
+
+    /// Counts by `counters` from now on, or by none. Process context.
+    pub(crate) fn set_counters(&self, counters: Option<Arc<QpCounters>>) {
+        let old = core::mem::replace(&mut self.inner.lock().counters, counters);
+        // Not under the lock: it may be the last.
+        drop(old);
     }
 
     /// Returns the state and the attributes, those that were never set being zero.

@@ -49,7 +49,7 @@ const GSI_QKEY: u32 = 0x8001_0000;
 const GRH: u32 = GRH_LEN as u32;
 
 impl Ud {
-    /// Takes a datagram, whose message is the `len` bytes at `off` of `skb`.
+    /// Takes a datagram, whose message is the `message.1` bytes at `message.0` of `skb`.
     ///
     /// Errors: why it is dropped, which nobody is told; the receive that it would have taken
     /// stays.
@@ -58,9 +58,25 @@ impl Ud {
         header: &DatagramHeader,
         meta: &Meta,
         skb: &RxSkb,
-        (off, len): (usize, u32),
+        message: (usize, u32),
     ) -> Result<(), Drop> {
         let mut inner = self.inner.lock();
+        let taken = self.take(&mut inner, header, meta, skb, message);
+        if let (Err(why), Some(counters)) = (taken, &inner.counters) {
+            counters.datagram_dropped(why);
+        }
+        taken
+    }
+
+    /// As [`Self::on_datagram`].
+    fn take(
+        self: &Arc<Self>,
+        inner: &mut Locked<'_>,
+        header: &DatagramHeader,
+        meta: &Meta,
+        skb: &RxSkb,
+        (off, len): (usize, u32),
+    ) -> Result<(), Drop> {
         if !inner.receives() {
             return Err(Drop::UnknownQueuePair);
         }
@@ -75,7 +91,7 @@ impl Ud {
         if len > MAX_DATAGRAM {
             return Err(Drop::DatagramLength);
         }
-        let index = self.next_receive(&mut inner)?;
+        let index = self.next_receive(inner)?;
         let rq = inner.rq.as_ref().ok_or(Drop::NoReceive)?;
         let pd = rq.pd().unwrap_or(self.pd);
         let wr = rq.entry(index).and_then(RecvWr::parse);
@@ -123,13 +139,16 @@ impl Ud {
         }
         let lost = self.recv_cq.push(&completion, header.solicited).is_err();
         if lost {
-            self.fail_with(&mut inner, QpEvent::Fatal);
+            self.fail_with(inner, QpEvent::Fatal);
         } else if placed.is_err() {
             // IBTA 9.9.3: the completion tells why.
             inner.state = QpState::Error;
-            self.flush(&mut inner);
+            self.flush(inner);
         } else {
             self.endpoint.counters.datagram_received();
+            if let Some(counters) = &inner.counters {
+                counters.datagram_received();
+            }
         }
         Ok(())
     }

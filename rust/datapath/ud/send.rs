@@ -135,6 +135,8 @@ struct Pending {
     first: u32,
     /// A shorter one was the last.
     closed: bool,
+    /// Datagrams that have left.
+    sent: u64,
 }
 
 impl Pending {
@@ -157,6 +159,7 @@ impl Pending {
             .and_then(|cached| burst.xmit(&cached.route, NOT_ECT, ttl));
         if sent.is_ok() {
             endpoint.counters.datagrams_sent(n);
+            self.sent += n;
         } else {
             endpoint.counters.tx_errors.inc(0);
         }
@@ -194,6 +197,9 @@ impl Ud {
             }
         }
         pending.flush(self, inner.route.as_ref());
+        if let Some(counters) = inner.counters.as_ref().filter(|_| pending.sent > 0) {
+            counters.datagrams_sent(pending.sent);
+        }
         if more {
             inner.sq.stay_awake();
         }
