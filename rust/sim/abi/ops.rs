@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The interface with the core: its structures, its functions, and the operations that it calls.
-//!
-//! All `unsafe` of this module is here.
-//!
-//! C header: `include/metaroce/offload.h`
+//! The operations that the core calls.
 
 use super::{
-    caps::Caps,
-    firmware::{
-        Carried,
-        ConnSpec,
-        Firmware,
-        QpSpec, //
+    super::{
+        firmware::{
+            Carried,
+            ConnSpec,
+            Firmware,
+            QpSpec, //
+        },
+        knobs::Op,
     },
-    knobs::Op,
+    translate::{
+        attr_of,
+        law_of,
+        planes_of,
+        ring_of, //
+    },
+    CqRef,
+    Ofl,
+    QpRef, //
 };
 use crate::{
     datapath::{
@@ -24,30 +30,11 @@ use crate::{
             Settings,
             Transport, //
         },
-        cq::{
-            Completion,
-            Cq,
-            Overrun, //
-        },
-        plane::PlaneInfo,
+        cq::Cq,
     },
-    net::{
-        netdev::{
-            NetDevice,
-            NetDeviceRef, //
-        },
-        skbuff::RxSkb, //
-    },
+    net::skbuff::RxSkb,
     rdma::{
-        attr::Mtu,
-        gid,
-        mmap::SharedMem,
-        qp::{
-            AddressVector,
-            AttrMask,
-            QpAttr,
-            QpState, //
-        },
+        qp::AttrMask,
         umem::Umem, //
     },
 };
@@ -56,147 +43,21 @@ use core::ptr::{
     NonNull, //
 };
 use kernel::{
-    error::{
-        from_err_ptr,
-        from_result, //
-    },
+    error::from_result,
     prelude::*,
     sync::{
         Arc,
         ArcBorrow, //
     }, //
 };
-use proto::{
-    congestion::{
-        Controller,
-        FixedWindow, //
-    },
-    wire::Gid, //
-};
+use proto::wire::Gid;
 
-type Ofl = bindings::metaroce_ofl;
-
-/// A completion queue of the core's.
-pub(crate) struct CqRef {
-    ofl: NonNull<Ofl>,
-    cq: NonNull<bindings::metaroce_ofl_cq>,
-}
-
-// SAFETY: The core takes completions on any thread.
-unsafe impl Send for CqRef {}
-
-// SAFETY: As above.
-unsafe impl Sync for CqRef {}
-
-impl CqRef {
-    /// Hands a completion over. Any context but NMI.
-    pub(crate) fn complete(&self, c: &Completion, solicited: bool) -> Result<(), Overrun> {
-        let cqe = bindings::metaroce_cqe {
-            wr_id: c.wr_id,
-            status: c.status,
-            opcode: c.opcode,
-            byte_len: c.byte_len,
-            imm_data: c.imm,
-            qp_num: c.qp_num,
-            wc_flags: c.wc_flags,
-            src_qp: c.src_qp,
-            vendor_err: c.vendor_err,
-            network_hdr_type: c.network_hdr_type,
-            ..Default::default()
-        };
-        // SAFETY: Queue pairs use a queue between `cq_add` and `cq_del` only: the core deletes them
-        // first, and nothing of one runs any more when `qp_del` has returned.
-        let ret = unsafe {
-            bindings::metaroce_ofl_complete(self.ofl.as_ptr(), self.cq.as_ptr(), &cqe, solicited)
-        };
-        if ret == 0 {
-            Ok(())
-        } else {
-            Err(Overrun)
-        }
-    }
-}
-
-/// A queue pair of the core's.
-pub(crate) struct QpRef {
-    ofl: NonNull<Ofl>,
-    qp: NonNull<bindings::metaroce_ofl_qp>,
-}
-
-// SAFETY: The core takes events on any thread.
-unsafe impl Send for QpRef {}
-
-// SAFETY: As above.
-unsafe impl Sync for QpRef {}
-
-impl QpRef {
-    /// Reports an event. Any context but NMI.
-    pub(crate) fn report(&self, event: bindings::metaroce_ofl_event) {
-        // SAFETY: Nothing of a queue pair runs any more when `qp_del` has returned.
-        unsafe { bindings::metaroce_ofl_qp_event(self.ofl.as_ptr(), self.qp.as_ptr(), event) };
-    }
-}
-
-/// A registration, which ends when this is dropped.
-///
-/// # Invariants
-///
-/// `ofl` is a registration that this owns, whose `priv` is that of `firmware`.
-pub(crate) struct Registration {
-    ofl: NonNull<Ofl>,
-    firmware: Arc<Firmware>,
-}
-
-// SAFETY: Registrations may be used and ended on any thread.
-unsafe impl Send for Registration {}
-
-// SAFETY: As above.
-unsafe impl Sync for Registration {}
-
-impl Registration {
-    /// Registers for a network device. Process context.
-    ///
-    /// Errors: as `metaroce_ofl_register()`.
-    pub(crate) fn new(ndev: &NetDevice, caps: &Caps, firmware: Arc<Firmware>) -> Result<Self> {
-        let priv_ = Arc::as_ptr(&firmware).cast_mut().cast();
-        // SAFETY: `ndev` is live; the operations are static; `priv_` lives as long as the
-        // registration, see `drop`.
-        let ofl = from_err_ptr(unsafe {
-            bindings::metaroce_ofl_register(ndev.as_raw(), &OPS.0, caps, priv_)
-        });
-        let ofl = ofl.and_then(|ofl| NonNull::new(ofl).ok_or(EINVAL));
-        let ofl = ofl.inspect_err(|_| firmware.stop())?;
-        // INVARIANT: Just made.
-        Ok(Self { ofl, firmware })
-    }
-
-    /// Returns the firmware.
-    pub(crate) fn firmware(&self) -> &Firmware {
-        &self.firmware
-    }
-
-    /// The firmware stands still from now on, and the core is told. Any context but NMI.
-    pub(crate) fn fault(&self, why: &CStr) {
-        self.firmware.die();
-        // SAFETY: By the type invariant.
-        unsafe { bindings::metaroce_ofl_fault(self.ofl.as_ptr(), why.as_char_ptr()) };
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant; the firmware is there until it has returned.
-        unsafe { bindings::metaroce_ofl_unregister(self.ofl.as_ptr()) };
-        self.firmware.stop();
-    }
-}
-
-struct Table(bindings::metaroce_ofl_ops);
+pub(super) struct Table(pub(super) bindings::metaroce_ofl_ops);
 
 // SAFETY: The operations may be called on any thread, and nothing changes them.
 unsafe impl Sync for Table {}
 
-static OPS: Table = Table(bindings::metaroce_ofl_ops {
+pub(super) static TABLE: Table = Table(bindings::metaroce_ofl_ops {
     name: c"metaroce_sim".to_bytes_with_nul().as_ptr(),
     mr_add: Some(mr_add),
     mr_del: Some(mr_del),
@@ -303,50 +164,6 @@ unsafe extern "C" fn cq_del(ofl: *mut Ofl, cq: *mut bindings::metaroce_ofl_cq) {
     });
 }
 
-/// What the firmware takes planes as: what they are, and their network devices.
-type PlaneLists = (KVec<PlaneInfo>, KVec<(u8, NetDeviceRef)>);
-
-/// Translates a list of planes.
-///
-/// # Safety
-///
-/// The network devices must be valid, with a reference that the caller holds.
-unsafe fn planes_of(list: &[bindings::metaroce_ofl_plane]) -> Result<PlaneLists> {
-    let mut infos = KVec::with_capacity(list.len(), GFP_KERNEL)?;
-    let mut devices = KVec::with_capacity(list.len(), GFP_KERNEL)?;
-    for (plane, number) in list.iter().zip(0..) {
-        let mut info = PlaneInfo {
-            ifindex: 0,
-            gid: Gid(plane.gid),
-            speed: plane.speed,
-            up: plane.up,
-        };
-        if plane.ndev.is_null() {
-            info.up = false;
-        } else {
-            // SAFETY: By the requirements of this function.
-            let ndev = unsafe { NetDevice::from_raw(plane.ndev) };
-            info.ifindex = ndev.ifindex();
-            devices.push((number, ndev.into()), GFP_KERNEL)?;
-        }
-        infos.push(info, GFP_KERNEL)?;
-    }
-    Ok((infos, devices))
-}
-
-/// The law of congestion control that a connection asks for.
-fn law_of(conn: &bindings::metaroce_ofl_conn) -> Result<Controller> {
-    let name = match conn.cc {
-        bindings::metaroce_ofl_cc_METAROCE_OFL_CC_ECN => "ecn",
-        bindings::metaroce_ofl_cc_METAROCE_OFL_CC_DELAY => "delay",
-        bindings::metaroce_ofl_cc_METAROCE_OFL_CC_FIXED => {
-            return Ok(Controller::Fixed(FixedWindow::new(conn.window)));
-        }
-        _ => return Err(EOPNOTSUPP),
-    };
-    Controller::by_name(name).ok_or(EOPNOTSUPP)
-}
-
 /// # Safety
 ///
 /// As the header says.
@@ -432,48 +249,6 @@ unsafe extern "C" fn conn_del(ofl: *mut Ofl, conn: *mut bindings::metaroce_ofl_c
         let conn = unsafe { Arc::from_raw((*conn).drv.cast_const().cast::<Conn>()) };
         firmware.remove_conn(&conn);
     });
-}
-
-/// Translates attributes. `remote` is the GID of the peer.
-fn attr_of(raw: &bindings::metaroce_ofl_qp_attr, remote: [u8; 16]) -> Result<QpAttr> {
-    Ok(QpAttr {
-        state: QpState::try_from(raw.state)?,
-        path_mtu: Mtu::fitting(raw.path_mtu),
-        dest_qp_num: raw.dest_qpn,
-        sq_psn: raw.sq_psn,
-        rq_psn: raw.rq_psn,
-        access_flags: raw.access,
-        max_rd_atomic: raw.max_rd_atomic,
-        max_dest_rd_atomic: raw.max_dest_rd_atomic,
-        timeout: raw.timeout,
-        retry_cnt: raw.retry_cnt,
-        rnr_retry: raw.rnr_retry,
-        min_rnr_timer: raw.min_rnr_timer,
-        // The core wants to know it, whether or not its user does.
-        sqd_async_notify: true,
-        address: AddressVector {
-            dgid: gid::Gid(remote),
-            ..AddressVector::default()
-        },
-        ..QpAttr::default()
-    })
-}
-
-/// Translates a ring.
-///
-/// # Safety
-///
-/// The memory must stay until the queue pair is deleted.
-unsafe fn ring_of(
-    raw: &bindings::metaroce_ofl_ring,
-) -> Result<Option<(SharedMem, ring::Geometry)>> {
-    let Some(base) = NonNull::new(raw.va.cast::<u8>()) else {
-        return Ok(None);
-    };
-    let geometry = ring::Geometry::new(raw.entries, raw.stride).ok_or(EINVAL)?;
-    // SAFETY: By the requirements of this function; the memory is of `vmalloc()`.
-    let mem = unsafe { SharedMem::borrow(base, raw.size) };
-    Ok(Some((mem, geometry)))
 }
 
 /// # Safety
