@@ -124,6 +124,7 @@ test_a_change_that_fails() {
 
 test_registration_that_fails() {
 	offload_up
+	policies prefer
 	fails_next register $EIO
 	! sim_again "$NS_A" p0 "$SIM_A" || fail "it was registered"
 	fresh
