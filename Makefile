@@ -88,8 +88,8 @@ test: ## build, check, the quicker selftests in the VM
 	$(Q)tools/ci/test
 
 .PHONY: nightly
-nightly: ## as test, with every selftest
-	$(Q)TEST= VM_TIMEOUT=$${VM_TIMEOUT:-10800} tools/ci/test
+nightly: ## as test, with every selftest and long simulations
+	$(Q)TEST= METAROCE_SEEDS=$${METAROCE_SEEDS:-50} VM_TIMEOUT=$${VM_TIMEOUT:-10800} tools/ci/test
 
 check: style host-tests ## format, lints and host tests: no root, no VM
 

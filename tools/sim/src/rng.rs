@@ -54,12 +54,15 @@ impl Rng {
     }
 }
 
-/// Runs `test` on seeds derived from `base`, or on the one in METAROCE_SEED alone. A panic names
-/// the seed.
+/// Runs `test` on `n` seeds derived from `base`, METAROCE_SEEDS times as many if that is set, or on
+/// the one in METAROCE_SEED alone. A panic names the seed.
 pub fn seeds(base: u64, n: u64, test: impl Fn(u64)) {
     if let Ok(seed) = std::env::var("METAROCE_SEED") {
         return test(seed.parse().expect("METAROCE_SEED is a number"));
     }
+    let times = std::env::var("METAROCE_SEEDS").map_or(1, |times| {
+        times.parse().expect("METAROCE_SEEDS is a number")
+    });
     struct Report(u64);
     impl Drop for Report {
         fn drop(&mut self) {
@@ -68,7 +71,7 @@ pub fn seeds(base: u64, n: u64, test: impl Fn(u64)) {
             }
         }
     }
-    for i in 0..n {
+    for i in 0..n * times {
         let seed = Rng::new(base.wrapping_add(i)).next();
         let report = Report(seed);
         test(seed);
