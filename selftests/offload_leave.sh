@@ -93,6 +93,25 @@ test_netdev_removed_under_traffic() {
 	sim_remove "$SIM_B" || fail "cannot unregister"
 }
 
+# A network device that goes to another namespace is lost for the RDMA device, not for the NIC.
+test_netdev_moved_under_traffic() {
+	offload_up
+	policies require
+	offload_bg -q 4 -m 100000
+	ip -n "$NS_A" link set p0 netns 1 name mrlent || fail "cannot move p0"
+	soak_breaks
+	ofl_settled
+	ip link set mrlent netns "$NS_A" name p0 || fail "cannot move p0 back"
+	plane_ready "$NS_A" 1 0
+	links_down
+	link_new "$NS_A" "$DEV_A" p0 || fail "rdma link add"
+	link_new "$NS_B" "$DEV_B" p0 || fail "rdma link add"
+	links_ready
+	policies require
+	some_traffic || fail "no traffic after the move"
+	ofl_settled
+}
+
 test_link_removed_under_traffic() {
 	offload_up
 	policies require
@@ -150,6 +169,7 @@ ktap_run_all \
 	test_fault_while_idle \
 	test_registered_anew_under_traffic \
 	test_netdev_removed_under_traffic \
+	test_netdev_moved_under_traffic \
 	test_link_removed_under_traffic \
 	test_module_of_the_device_goes_under_traffic \
 	test_orders_of_unloading \

@@ -56,12 +56,45 @@ test_queue_pairs_of_both_kinds_at_once() {
 	ofl_settled
 }
 
+# Two RDMA devices of a host, each with a NIC of its own: what becomes of one is nothing to
+# the other.
+test_two_devices_of_a_host() {
+	local first=("$DEV_A" "$DEV_B")
+
+	need_sim
+	offload_up 1
+	policies require
+	plane_new 1
+	DEV_A=${DEV_A}x DEV_B=${DEV_B}x
+	defer "link_del $DEV_A; link_del $DEV_B"
+	link_new "$NS_A" "$DEV_A" p1 || fail "rdma link add"
+	link_new "$NS_B" "$DEV_B" p1 || fail "rdma link add"
+	links_ready
+	sim_add "$NS_A" p1 "${SIM_A}x"
+	sim_add "$NS_B" p1 "${SIM_B}x"
+	policies require
+	offload_bg -q 2 -d 8
+	(
+		DEV_A=${first[0]} DEV_B=${first[1]}
+		ofl_mark
+		check_traffic
+		ofl_is "$DEV_A" qp_add -ge 2
+		sim_remove "$SIM_A" || fail "cannot unregister"
+		no_traffic
+	) || exit
+	soak_alive
+	soak_end
+	[ "$(sim_ops "${SIM_A}x" qp_add)" -ge 2 ] || fail "the second NIC was not used"
+	ofl_settled
+}
+
 # The paths of A's device that are on a plane: on_plane NUMBER
 on_plane() { grep '"type":"path"' "$SIM/$SIM_A/paths" | grep -c "\"plane\":$1,"; }
 
 test_a_plane_fails() {
 	local told
 
+	need_planes 2
 	offload_up
 	policies require
 	offload_bg -q 2 -d 8
@@ -85,6 +118,7 @@ test_a_plane_fails() {
 }
 
 test_a_plane_comes() {
+	need_planes 2
 	offload_up 1
 	policies require
 	offload_bg -q 2 -d 8
@@ -102,6 +136,7 @@ ktap_run_all \
 	test_device_and_software \
 	test_software_and_device \
 	test_two_devices \
+	test_two_devices_of_a_host \
 	test_queue_pairs_of_both_kinds_at_once \
 	test_a_plane_fails \
 	test_a_plane_comes

@@ -37,7 +37,7 @@ test_prefer_and_require_use_the_device() {
 }
 
 test_without_a_device() {
-	is_metaroce || skip
+	need_sim
 	hosts_up 1
 	ofl_mark
 	policies prefer
@@ -141,9 +141,8 @@ test_policies_are_checked() {
 	local file bad
 
 	offload_up 1
-	for file in /sys/kernel/debug/metaroce/"$DEV_A"{,.*}/offload; do
-		[ -e "$file" ] || continue
-		for bad in maybe "" requires; do
+	for file in $(policy_file "$DEV_A"); do
+		for bad in maybe "" requires "1 maybe" "x off" "-1 off" "16777215 off" "1 off off"; do
 			! echo "$bad" >"$file" 2>/dev/null || fail "took the policy '$bad'"
 		done
 	done

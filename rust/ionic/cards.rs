@@ -43,6 +43,12 @@ struct Card {
     is_back: bool,
 }
 
+impl Card {
+    fn is_of(&self, ndev: &NetDevice) -> bool {
+        self.ndev.as_ref().is_some_and(|own| **own == *ndev)
+    }
+}
+
 kernel::sync::global_lock! {
     // SAFETY: `init` initialises it before anything else.
     /// All NICs.
@@ -69,6 +75,11 @@ pub(crate) unsafe fn init() {
         CARDS.init();
         TIDY.init();
     }
+}
+
+/// Whether a network device is known. The RTNL is held.
+pub(crate) fn has(ndev: &NetDevice) -> bool {
+    CARDS.lock().iter().any(|card| card.is_of(ndev))
 }
 
 /// A network device has come. The RTNL is held.
@@ -98,7 +109,7 @@ pub(crate) fn add(ndev: &NetDevice) -> Result {
 pub(crate) fn remove(ndev: &NetDevice) {
     let mut found = false;
     for card in CARDS.lock().iter_mut() {
-        if card.ndev.as_ref().is_some_and(|own| **own == *ndev) {
+        if card.is_of(ndev) {
             // Its unregistration waits for the reference.
             card.ndev = None;
             found = true;

@@ -30,13 +30,14 @@ pub(crate) struct Watch;
 impl Callback for Watch {
     fn event(&self, event: Event, ndev: &NetDevice) {
         match event {
-            // Those that there are already are announced, too.
-            Event::Register if is_ionic(ndev) => {
+            // Those that there are already are announced, too; and those that come to another
+            // namespace, which is no news here, and neither is that they leave one.
+            Event::Register if is_ionic(ndev) && !cards::has(ndev) => {
                 if let Err(e) = cards::add(ndev) {
                     pr_warn!("{}: not registered: {e:?}\n", ndev.name());
                 }
             }
-            Event::Unregister => cards::remove(ndev),
+            Event::Unregister if !ndev.is_registered() => cards::remove(ndev),
             _ => {}
         }
     }

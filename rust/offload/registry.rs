@@ -58,7 +58,7 @@ pub(super) fn register(
     pr_info!(
         "offload: {} registered for {}\n",
         BStr::from_bytes(ops.name().to_bytes()),
-        nic.name()
+        nic.first_name()
     );
     Ok(nic)
 }
@@ -77,7 +77,7 @@ pub(super) fn unregister(nic: &Nic) {
     };
     if let Some(nic) = gone {
         nic.end();
-        pr_info!("offload: {} unregistered\n", nic.name());
+        pr_info!("offload: {} unregistered\n", nic.first_name());
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn unregister(nic: &Nic) {
 pub(super) fn fault(nic: ArcBorrow<'_, Nic>, why: &CStr) {
     pr_warn!(
         "offload: {}: {}\n",
-        nic.name(),
+        nic.first_name(),
         BStr::from_bytes(why.to_bytes())
     );
     let nic = Arc::from(nic);
@@ -98,9 +98,14 @@ pub(super) fn find(ndev: &NetDevice) -> Option<Arc<Nic>> {
     nics.iter().find(|nic| nic.is_of(ndev)).cloned()
 }
 
-/// A network device is being unregistered: its device works no more. Process context.
+/// A network device leaves its namespace. Its device works no more if that is for good, else it
+/// lets go of what it has. Process context.
 pub(crate) fn netdev_gone(ndev: &NetDevice) {
     if let Some(nic) = find(ndev) {
-        nic.kill();
+        if ndev.is_registered() {
+            nic.leave_soon();
+        } else {
+            nic.kill();
+        }
     }
 }

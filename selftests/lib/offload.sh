@@ -63,26 +63,47 @@ sim_set() {
 # How often an operation has succeeded: sim_ops NAME OPERATION
 sim_ops() { sed -n "s/^$2 //p" "$SIM/$1/ops"; }
 
-# Both hosts with a device each that can carry queue pairs: offload_up [PLANES]
+# Skips if there are not as many cables.
+need_planes() {
+	is_sim || [ "$(wc -w <<<"$NETDEVS_A")" -ge "$1" ] || skip "needs $1 planes"
+}
+
+# Both hosts with a device each that can carry queue pairs, over PLANES, else two or as
+# many as there are cables: offload_up [PLANES]
 offload_up() {
+	local planes=${1:-2}
+
 	if is_sim; then
 		sim_load
-		hosts_up "${1:-2}"
+		hosts_up "$planes"
 		sim_add "$NS_A" p0 "$SIM_A"
 		sim_add "$NS_B" p0 "$SIM_B"
 	else
-		hosts_up "$(wc -w <<<"$NETDEVS_A")"
+		[ "${1:-}" ] || [ "$(wc -w <<<"$NETDEVS_A")" -ge 2 ] || planes=1
+		hosts_up "$planes"
 	fi
 }
 
-# policy DEVICE off|prefer|require
-policy() {
+# The policies of a device, or of devices of that name: policy_file DEVICE
+policy_file() {
 	local file
 
 	for file in "/sys/kernel/debug/metaroce/$1"{,.*}/offload; do
-		[ ! -e "$file" ] || echo "$2" >"$file" || fail "cannot choose $2"
+		[ ! -e "$file" ] || echo "$file"
 	done
 }
+
+# policy DEVICE "[QPN] off|prefer|require"
+policy() {
+	local file
+
+	for file in $(policy_file "$1"); do
+		echo "$2" >"$file" || fail "cannot choose $2"
+	done
+}
+
+# What is set, in one line: policy_of DEVICE
+policy_of() { policy_file "$1" | xargs cat | paste -sd ' '; }
 
 policies() {
 	policy "$DEV_A" "$1"
