@@ -7,12 +7,12 @@
 # shellcheck source=lib/offload.sh
 . "$here/lib/offload.sh"
 require_offload
-is_sim || skip_all "needs the simulated NIC"
 
 active() { ofl "$DEV_A" qp_active; }
 
 test_software_goes_on() {
-	offload_up 2
+	need_sim
+	offload_up
 	policies prefer
 	ofl_mark
 	offload_bg -q 4 -m 100000
@@ -29,7 +29,7 @@ test_software_goes_on() {
 test_there_and_back() {
 	local i
 
-	offload_up 2
+	offload_up
 	policies prefer
 	ofl_mark
 	offload_bg -q 4 -d 8
@@ -50,10 +50,43 @@ test_there_and_back() {
 	ofl_settled
 }
 
+# The numbers of A's connected queue pairs.
+numbers() {
+	rdma resource show qp link "$DEV_A/1" type RC | sed -n 's/.* lqpn \([0-9]*\) .*/\1/p'
+}
+
+# One queue pair has a policy of its own, the others keep that of the device.
+test_one_of_many() {
+	local qpn
+
+	offload_up
+	policies prefer
+	ofl_mark
+	offload_bg -q 3
+	wait_for "three queue pairs" more_than 2 active
+	qpn=$(numbers | head -n 1)
+	policy "$DEV_A" "$qpn off"
+	[ "$(active)" = 2 ] || fail "$(active) are at the device, not 2"
+	[ "$(policy_of "$DEV_A")" = "prefer $qpn off" ] || fail "policy: $(policy_of "$DEV_A")"
+	policy "$DEV_A" off
+	policy "$DEV_A" "$qpn prefer"
+	[ "$(active)" = 1 ] || fail "$(active) are at the device, not 1"
+	sleep 0.3
+	soak_alive
+	policy "$DEV_A" "$qpn default"
+	[ "$(active)" = 0 ] || fail "$(active) stay at the device"
+	[ "$(policy_of "$DEV_A")" = off ] || fail "policy: $(policy_of "$DEV_A")"
+	policy "$DEV_A" prefer
+	[ "$(active)" = 3 ] || fail "$(active) are at the device, not 3"
+	soak_end
+	ofl_is "$DEV_A" qp_lost -eq 0
+	ofl_settled
+}
+
 test_both_ends_move() {
 	local i
 
-	offload_up 2
+	offload_up
 	policies prefer
 	ofl_mark
 	offload_bg -q 2
@@ -72,7 +105,8 @@ test_both_ends_move() {
 }
 
 test_device_refuses_to_take_over() {
-	offload_up 2
+	need_sim
+	offload_up
 	policies prefer
 	ofl_mark
 	offload_bg -q 2
@@ -90,7 +124,8 @@ test_device_refuses_to_take_over() {
 }
 
 test_device_refuses_to_give_back() {
-	offload_up 2
+	need_sim
+	offload_up
 	policies prefer
 	ofl_mark
 	offload_bg -q 2
@@ -106,7 +141,8 @@ test_device_refuses_to_give_back() {
 }
 
 test_device_leaves_without_a_state() {
-	offload_up 2
+	need_sim
+	offload_up
 	policies prefer
 	ofl_mark
 	offload_bg -q 1
@@ -118,7 +154,8 @@ test_device_leaves_without_a_state() {
 }
 
 test_faulty_device_is_not_asked() {
-	offload_up 2
+	need_sim
+	offload_up
 	policies prefer
 	ofl_mark
 	offload_bg -q 2
@@ -132,6 +169,7 @@ test_faulty_device_is_not_asked() {
 ktap_run_all \
 	test_software_goes_on \
 	test_there_and_back \
+	test_one_of_many \
 	test_both_ends_move \
 	test_device_refuses_to_take_over \
 	test_device_refuses_to_give_back \

@@ -48,10 +48,12 @@ use crate::{
 };
 use kernel::{
     new_mutex,
+    new_spinlock,
     prelude::*,
     sync::{
         Arc,
-        Mutex, //
+        Mutex,
+        SpinLock, //
     }, //
 };
 use proto::connection::MAX_PATHS;
@@ -70,6 +72,9 @@ pub(crate) struct Front {
     software: Arc<Qp>,
     site: Arc<Site>,
     origin: Origin,
+    /// If it is not to be that of its device.
+    #[pin]
+    policy: SpinLock<Option<Policy>>,
     /// Held during changes.
     #[pin]
     change: Mutex<()>,
@@ -122,6 +127,7 @@ impl Front {
                 software,
                 site,
                 origin,
+                policy <- new_spinlock!(None),
                 change <- new_mutex!(()),
                 device <- new_spinlock_bh!(None),
             }),
@@ -145,6 +151,19 @@ impl Front {
     /// pair by itself. Process context.
     pub(crate) fn set_counters(&self, counters: Option<Arc<QpCounters>>) {
         self.software.set_counters(counters);
+    }
+
+    /// Returns the policy, and whether it is the queue pair's own.
+    pub(super) fn policy(&self) -> (Policy, bool) {
+        let own = *self.policy.lock();
+        own.map_or_else(|| (self.site.policy(), false), |own| (own, true))
+    }
+
+    /// Sets a policy of its own, or [`None`] for that of its device: for when it is connected, and
+    /// if it is, it moves, in the middle of everything, if that can be. Process context.
+    pub(crate) fn set_policy(self: &Arc<Self>, policy: Option<Policy>) {
+        *self.policy.lock() = policy;
+        self.reconsider();
     }
 
     /// Calls `f` with what carries the queue pair just now.
@@ -178,7 +197,7 @@ impl Front {
     ///
     /// Errors: if nobody is to carry it.
     fn offer(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result<bool> {
-        let policy = self.site.policy();
+        let (policy, _) = self.policy();
         if policy == Policy::Off {
             return Ok(false);
         }
@@ -239,8 +258,9 @@ impl Front {
 
     /// The policy has changed: moves the queue pair, in the middle of everything, if that can be.
     /// Process context.
-    pub(super) fn reconsider(self: &Arc<Self>, policy: Policy) {
+    pub(super) fn reconsider(self: &Arc<Self>) {
         let _change = self.change.lock();
+        let (policy, _) = self.policy();
         let qp = self.device.lock().clone();
         match (qp, policy) {
             (Some(qp), Policy::Off) => qp.nic.hand_back(&qp),

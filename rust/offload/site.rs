@@ -70,11 +70,30 @@ impl Site {
         *self.policy.lock()
     }
 
-    /// Sets the policy, for queue pairs that are connected from now on, and those that can be moved.
+    /// Sets the policy, for queue pairs without one of their own: those that are connected from now
+    /// on, and those that can be moved.
     /// Process context.
     pub(crate) fn set_policy(&self, policy: Policy) {
         *self.policy.lock() = policy;
-        self.fronts.for_each(|_, front| front.reconsider(policy));
+        self.fronts.for_each(|_, front| front.reconsider());
+    }
+
+    /// Sets the policy of a queue pair, see [`Front::set_policy`]. Process context.
+    ///
+    /// Errors: `ENOENT` if there is no connected queue pair of that number.
+    pub(crate) fn set_policy_of(&self, qpn: u32, policy: Option<Policy>) -> Result {
+        let front = self.fronts.lookup(qpn).ok_or(ENOENT)?;
+        front.set_policy(policy);
+        Ok(())
+    }
+
+    /// Calls `f` with each queue pair that has a policy of its own, by number. Process context.
+    pub(crate) fn for_each_policy(&self, mut f: impl FnMut(u32, Policy)) {
+        self.fronts.for_each(|qpn, front| {
+            if let (policy, true) = front.policy() {
+                f(qpn, policy);
+            }
+        });
     }
 
     pub(super) fn set_nic(&self, nic: Option<Arc<Nic>>) {

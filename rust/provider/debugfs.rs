@@ -22,7 +22,7 @@ use kernel::{
 };
 
 /// Longest text that is written to a file.
-const MAX_TEXT: usize = 16;
+const MAX_TEXT: usize = 32;
 
 /// The files of a device, there as long as this is.
 #[pin_data]
@@ -91,13 +91,25 @@ fn store_inbound(endpoint: &Arc<Endpoint>, reader: &mut UserSliceReader) -> Resu
 }
 
 fn show_offload(site: &Arc<Site>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "{}", site.policy().name())
+    writeln!(f, "{}", site.policy().name())?;
+    let mut written = Ok(());
+    site.for_each_policy(|qpn, policy| {
+        written = written.and_then(|()| writeln!(f, "{qpn} {}", policy.name()));
+    });
+    written
 }
 
 fn store_offload(site: &Arc<Site>, reader: &mut UserSliceReader) -> Result {
     with_text(reader, |text| {
-        site.set_policy(Policy::by_name(text).ok_or(EINVAL)?);
-        Ok(())
+        let Some((qpn, name)) = text.split_once(' ') else {
+            site.set_policy(Policy::by_name(text).ok_or(EINVAL)?);
+            return Ok(());
+        };
+        let policy = match name {
+            "default" => None,
+            name => Some(Policy::by_name(name).ok_or(EINVAL)?),
+        };
+        site.set_policy_of(qpn.parse().map_err(|_| EINVAL)?, policy)
     })
 }
 
