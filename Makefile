@@ -89,7 +89,7 @@ test: ## build, check, the quicker selftests in the VM
 
 .PHONY: nightly
 nightly: ## as test, with every selftest and long simulations
-	$(Q)TEST= METAROCE_SEEDS=$${METAROCE_SEEDS:-50} VM_TIMEOUT=$${VM_TIMEOUT:-10800} tools/ci/test
+	$(Q)TEST= METAROCE_SEEDS=$${METAROCE_SEEDS:-10} VM_TIMEOUT=$${VM_TIMEOUT:-10800} tools/ci/test
 
 check: style host-tests ## format, lints and host tests: no root, no VM
 

@@ -8,6 +8,16 @@ require ip
 
 links_in() { ip netns exec "$1" rdma link show | grep -c '^link'; }
 
+# Data between the devices mr0 of both namespaces.
+pingpong() {
+	wait_for "GIDs of A" in_a "$MRVERBS" info mr0
+	wait_for "GIDs of B" in_b "$MRVERBS" info mr0
+	client_server "ibv_rc_pingpong" \
+		ibv_rc_pingpong -d mr0 -g "$(in_a "$MRVERBS" info mr0 | sed -n 's/gid_index //p')" -- \
+		ibv_rc_pingpong -d mr0 -g "$(in_b "$MRVERBS" info mr0 | sed -n 's/gid_index //p')" \
+		"$(addr4 1 0)"
+}
+
 test_same_name_in_two_namespaces() {
 	need_metaroce
 	netns_exclusive 2
@@ -18,11 +28,26 @@ test_same_name_in_two_namespaces() {
 	[ "$(links_in "$NS_A")" = 1 ] || fail "links in A: $(in_a rdma link show)"
 	[ "$(links_in "$NS_B")" = 1 ] || fail "links in B: $(in_b rdma link show)"
 	[ "$(rdma link show | wc -l)" = 0 ] || fail "links outside: $(rdma link show)"
-	sleep 1
-	client_server "ibv_rc_pingpong" ibv_rc_pingpong -d mr0 -g "$(in_a "$MRVERBS" info mr0 | sed -n 's/gid_index //p')" -- \
-		ibv_rc_pingpong -d mr0 -g "$(in_b "$MRVERBS" info mr0 | sed -n 's/gid_index //p')" "$(addr4 1 0)"
+	pingpong
 	in_a rdma link del mr0 || fail "rdma link del in A"
 	[ "$(links_in "$NS_B")" = 1 ] || fail "the link of B went with that of A"
+}
+
+# Its netdevs stay behind, so it is of no use there; back again, it is as before.
+test_device_moved_to_another_namespace() {
+	netns_exclusive 1
+	in_a rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in A"
+	in_b rdma link add mr0 type "$RDMA_TYPE" netdev p0 || fail "rdma link add in B"
+	pingpong
+	ip netns add "mra$$-x" || fail "cannot make a namespace"
+	defer "ip netns del mra$$-x 2>/dev/null"
+	in_a rdma dev set mr0 netns "mra$$-x" || fail "rdma dev set netns"
+	[ "$(links_in "$NS_A")" = 0 ] || fail "links in A: $(in_a rdma link show)"
+	[ "$(links_in "mra$$-x")" = 1 ] || fail "it has not come"
+	! in_a timeout 5 ibv_devinfo -d mr0 >/dev/null 2>&1 || fail "A opens it still"
+	ip netns exec "mra$$-x" rdma dev set mr0 netns "$NS_A" || fail "rdma dev set netns, back"
+	[ "$(links_in "$NS_A")" = 1 ] || fail "it is not back"
+	pingpong
 }
 
 test_namespace_ends_with_its_device() {
@@ -85,6 +110,7 @@ test_many_namespaces() {
 
 ktap_run_all \
 	test_same_name_in_two_namespaces \
+	test_device_moved_to_another_namespace \
 	test_namespace_ends_with_its_device \
 	test_exclusive_namespace_ends_with_its_device \
 	test_namespace_ends_under_traffic \
