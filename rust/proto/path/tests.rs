@@ -6,7 +6,7 @@ use super::*;
 use crate::bits::Bits256;
 use crate::congestion::FixedWindow;
 use crate::packet::{Opcode, PathId, TxDesc};
-use crate::recovery::Timers;
+use crate::recovery::{LossCause, Timers};
 use crate::time::{Duration, Instant, Stamp};
 use crate::wire::AckBlock;
 
