@@ -47,6 +47,18 @@ test_peer_restarts() {
 	check_traffic
 }
 
+# Its address is resolved, but whoever gets the packets has no use for them.
+test_peer_that_never_answers() {
+	local mac
+
+	hosts_up 1
+	mac=$(ip -n "$NS_B" -o link show p0 | sed -n 's/.*link.ether \([^ ]*\).*/\1/p')
+	ip -n "$NS_A" neigh replace "$(addr4 199 0)" lladdr "$mac" dev p0 nud permanent
+	"$MRVERBS" test -k "address that nobody has" "$DEV_A" "$DEV_B" error ||
+		fail "a queue pair waits for ever"
+	check_traffic
+}
+
 test_first_packets_lost() {
 	hosts_up 2
 	modprobe -q sch_netem || skip "no netem"
@@ -63,5 +75,6 @@ ktap_run_all \
 	test_64_QPs_one_connection \
 	test_idle_connection_ends \
 	test_peer_restarts \
+	test_peer_that_never_answers \
 	test_first_packets_lost
 ktap_exit

@@ -424,7 +424,7 @@ impl Conn {
         Some((plane.gid, remote.gid, plane.ifindex))
     }
 
-    /// When the peer last made progress.
+    /// When the peer last made progress; now if it does not owe any.
     pub(super) fn progress(&self) -> Instant {
         self.inner.lock().proto.stalled_since().unwrap_or_else(now)
     }

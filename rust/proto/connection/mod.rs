@@ -263,10 +263,11 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.events.pop()
     }
 
-    /// Since when packets are outstanding and no path makes progress; `None` while idle. What has
-    /// been going on for longer than the QPs' retries allow ends their patience.
+    /// Since when packets are outstanding and no path makes progress, or the peer has yet to answer;
+    /// `None` while idle. What has been going on for longer than the QPs' retries allow ends their
+    /// patience.
     pub fn stalled_since(&self) -> Option<Instant> {
-        if self.active.is_empty() {
+        if self.active.is_empty() && self.established() {
             None
         } else {
             Some(self.alive)

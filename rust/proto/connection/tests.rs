@@ -839,3 +839,25 @@ fn a_hint_limits_the_rate_and_no_hint_does_not() {
     }
     assert!(rate_under_hint(0, 1) > 20_000);
 }
+
+/// A queue pair does not wait for a peer that never answers.
+#[test]
+fn a_peer_that_has_not_answered_is_no_progress() {
+    let (mut a, mut b) = (conn(1, 1), conn(2, 1));
+    assert!(a.stalled_since().is_some());
+    a.start(Instant(1_000), intro(&a, &b));
+    let mut now = Instant(1_000);
+    for _ in 0..20 {
+        now = now.after(Duration::from_millis(100));
+        while a.poll_handshake(now).is_some() {}
+        assert!(a
+            .stalled_since()
+            .is_some_and(|since| since < Instant(1_000)));
+    }
+    // The next INIT is due.
+    now = now.after(Duration::from_millis(60_000));
+    shake(now, &mut a, &mut b);
+    shake(now, &mut b, &mut a);
+    assert!(a.established());
+    assert_eq!(a.stalled_since(), None);
+}
