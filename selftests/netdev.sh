@@ -5,14 +5,7 @@
 . "$(dirname "$0")/lib/lib.sh"
 require ip
 
-has_address() {
-	local path=/sys/class/infiniband/$1/ports/1/gids
-	local want octets
-
-	IFS=. read -ra octets <<<"$2"
-	want=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "${octets[@]}")
-	grep -qs "$want" "$path"/*
-}
+has_address() { grep -qs "$(gid4 "$2")" /sys/class/infiniband/"$1"/ports/1/gids/*; }
 has_no_address() { ! has_address "$@"; }
 
 test_removed() {

@@ -686,6 +686,7 @@ impl ConnInner {
             sport,
             dport: conn.endpoint.host().port(),
             tos: 0,
+            vlan: plane.vlan,
         };
         let dev = conn.endpoint.planes.device(plane.ifindex).ok_or(ENODEV)?;
         Route::lookup(&dev, flow)

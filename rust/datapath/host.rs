@@ -273,23 +273,29 @@ impl Host {
             return;
         }
         self.next_answer.store(now + ANSWER_NS, Relaxed);
-        let flow = Flow {
-            src: meta.dst,
-            dst: meta.src,
-            sport: self.port,
-            dport: self.port,
-            tos: 0,
-        };
-        let dev = {
+        let way = {
             let planes = self.planes.lock();
             planes
                 .iter()
                 .find_map(|p| p.device(meta.ifindex))
+                .map(|dev| (dev, None))
+                .or_else(|| {
+                    let (dev, vlan) = planes.iter().find_map(|p| p.with_vlan_of(&meta.dst))?;
+                    Some((dev, Some(vlan)))
+                })
                 // A local packet came by the loopback device. Any will do for the way back.
-                .or_else(|| planes.iter().find_map(|p| p.any_device()))
+                .or_else(|| planes.iter().find_map(|p| Some((p.any_device()?, None))))
         };
         // Whether it arrives is not worth knowing.
-        let _ = dev.ok_or(ENODEV).and_then(|dev| {
+        let _ = way.ok_or(ENODEV).and_then(|(dev, vlan)| {
+            let flow = Flow {
+                src: meta.dst,
+                dst: meta.src,
+                sport: self.port,
+                dport: self.port,
+                tos: 0,
+                vlan,
+            };
             let route = Route::lookup(&dev, flow)?;
             let mut burst = TxBurst::new()?;
             burst.push_header(bytes)?;

@@ -12,7 +12,8 @@ use crate::{
         netdev::{
             Name,
             NetDevice,
-            NetDeviceRef, //
+            NetDeviceRef,
+            Vlan, //
         },
     },
     sync::lock_bh::{
@@ -59,6 +60,10 @@ pub(super) struct Plane {
 pub(crate) struct PlaneInfo {
     /// 0 where there is no plane of that number.
     pub(crate) ifindex: u32,
+    /// The VLAN on it that the connection is in.
+    pub(crate) vlan: Option<Vlan>,
+    /// The interface by which packets come: of the plane, or of the VLAN.
+    pub(crate) iif: u32,
     pub(crate) gid: Gid,
     pub(crate) speed: u32,
     pub(crate) up: bool,
@@ -202,6 +207,14 @@ impl Planes {
             .map(|p| p.ndev.clone())
     }
 
+    /// Returns the VLAN that has an address, and the network device of the plane that it is on.
+    /// Context as for [`Self::device`].
+    pub(super) fn with_vlan_of(&self, address: &addr::Address) -> Option<(NetDeviceRef, Vlan)> {
+        let list = self.list.lock();
+        let on = |p: &Plane| Some((p.ndev.clone(), p.ndev.vlan_of(address)?));
+        list.iter().find_map(on)
+    }
+
     /// Returns the network device of the primary plane. Whoever gets it in process context lets go of
     /// it soon: it keeps the network device from going away.
     pub(super) fn primary(&self) -> Option<NetDeviceRef> {
@@ -217,6 +230,9 @@ impl Planes {
     /// the place of its number. `known` is what the connection, if it exists, knows of them.
     /// Process context.
     ///
+    /// If `local` is the address of a VLAN on a plane, then the connection is in the VLAN of that
+    /// number on each of the planes, and remains in it.
+    ///
     /// A plane without an address of that family cannot be used, and counts as down, as does one
     /// that is gone.
     pub(super) fn describe(&self, local: Gid, known: &[PlaneInfo]) -> Result<KVec<PlaneInfo>> {
@@ -224,6 +240,8 @@ impl Planes {
         for p in self.list.lock().iter() {
             let info = PlaneInfo {
                 ifindex: p.ifindex,
+                vlan: None,
+                iif: p.ifindex,
                 gid: Gid::default(),
                 speed: p.speed,
                 up: p.up,
@@ -236,6 +254,10 @@ impl Planes {
         for old in known {
             planes.push(PlaneInfo { up: false, ..*old }, GFP_KERNEL)?;
         }
+        let vlan = match known.iter().find(|plane| plane.ifindex != 0) {
+            Some(plane) => plane.vlan,
+            None => devices.iter().find_map(|(ndev, ..)| ndev.vlan_of(&local.0)),
+        };
         for (i, (ndev, id, mut info)) in devices.into_iter().enumerate() {
             let at = usize::from(id);
             while planes.len() <= at {
@@ -243,11 +265,21 @@ impl Planes {
             }
             let slot = planes.get_mut(at).ok_or(ENOSPC)?;
             let before = (slot.ifindex == info.ifindex).then_some(slot.gid);
-            let gid = match choose(&ndev.addresses()?, &local, before) {
-                // The queue pair's own address, though none yet: it may be under test for
-                // duplicates.
-                None if i == 0 && known.is_empty() => Some(local),
-                gid => gid,
+            info.vlan = vlan;
+            let on = match vlan {
+                Some(vlan) => ndev.on_vlan(vlan),
+                None => Some(ndev),
+            };
+            let gid = if let Some(on) = on {
+                info.iif = on.ifindex();
+                match choose(&on.addresses()?, &local, before) {
+                    // The queue pair's own address, though none yet: it may be under test for
+                    // duplicates.
+                    None if i == 0 && known.is_empty() => Some(local),
+                    gid => gid,
+                }
+            } else {
+                None
             };
             match gid {
                 Some(gid) => info.gid = gid,

@@ -83,7 +83,7 @@ impl ConnInner {
     ) -> Option<usize> {
         let grain = Timers::default().granularity;
         let mut both = self.planes.iter().zip(&mut self.meters).enumerate();
-        let (at, (info, meter)) = both.find(|(_, (info, _))| info.ifindex == ifindex)?;
+        let (at, (info, meter)) = both.find(|(_, (info, _))| info.iif == ifindex)?;
         if meter.on_packet(now, payload + LINK_OVERHEAD, grain) {
             let mut planes = shares.planes.lock();
             if let Some(plane) = planes.get_mut(at) {

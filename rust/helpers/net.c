@@ -337,16 +337,18 @@ int metaroce_skb_add_bytes(struct sk_buff *skb, const void *data, u32 len)
 /* Routes. */
 
 /* The namespace lives as in metaroce_net_dev_net_get(). */
-struct dst_entry *metaroce_route4(const struct net_device *dev, __be32 saddr,
-				  __be32 daddr, __be16 sport, __be16 dport,
-				  u8 tos)
+struct dst_entry *metaroce_route4(struct net_device *dev, u32 tag,
+				  __be32 saddr, __be32 daddr, __be16 sport,
+				  __be16 dport, u8 tos)
 {
 	struct flowi4 fl4 = {};
 	struct rtable *rt;
 	struct net *net;
 
 	rcu_read_lock();
-	if (READ_ONCE(dev->reg_state) != NETREG_REGISTERED) {
+	if (tag)
+		dev = metaroce_net_dev_vlan_rcu(dev, tag);
+	if (!dev || READ_ONCE(dev->reg_state) != NETREG_REGISTERED) {
 		rcu_read_unlock();
 		return ERR_PTR(-ENODEV);
 	}
@@ -365,7 +367,7 @@ struct dst_entry *metaroce_route4(const struct net_device *dev, __be32 saddr,
 	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
 }
 
-struct dst_entry *metaroce_route6(const struct net_device *dev,
+struct dst_entry *metaroce_route6(struct net_device *dev, u32 tag,
 				  const struct in6_addr *saddr,
 				  const struct in6_addr *daddr, __be16 sport,
 				  __be16 dport, u8 tos, u32 *cookie)
@@ -376,7 +378,9 @@ struct dst_entry *metaroce_route6(const struct net_device *dev,
 	struct net *net;
 
 	rcu_read_lock();
-	if (READ_ONCE(dev->reg_state) != NETREG_REGISTERED) {
+	if (tag)
+		dev = metaroce_net_dev_vlan_rcu(dev, tag);
+	if (!dev || READ_ONCE(dev->reg_state) != NETREG_REGISTERED) {
 		rcu_read_unlock();
 		return ERR_PTR(-ENODEV);
 	}

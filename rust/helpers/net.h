@@ -33,6 +33,13 @@ bool metaroce_net_dev_is_registered(const struct net_device *dev);
 bool metaroce_net_dev_is_running(const struct net_device *dev);
 bool metaroce_net_dev_has_carrier(const struct net_device *dev);
 bool metaroce_net_dev_is_loopback(const struct net_device *dev);
+bool metaroce_net_dev_is_vlan(const struct net_device *dev);
+/* The tag of the VLAN on the device that has this address. */
+u32 metaroce_net_dev_vlan_of(const struct net_device *dev,
+			     const struct in6_addr *addr);
+/* The VLAN of a tag on the device, with a reference; or under RCU. */
+struct net_device *metaroce_net_dev_vlan_get(struct net_device *dev, u32 tag);
+struct net_device *metaroce_net_dev_vlan_rcu(struct net_device *dev, u32 tag);
 u32 metaroce_net_dev_speed(struct net_device *dev);
 size_t metaroce_net_dev_addresses(const struct net_device *dev,
 				  struct in6_addr *to, size_t max);
@@ -88,11 +95,13 @@ void metaroce_skb_set_udp_gso(struct sk_buff *skb, u16 size, u16 segs);
 void metaroce_skb_set_priority(struct sk_buff *skb, u32 priority);
 int metaroce_skb_add_bytes(struct sk_buff *skb, const void *data, u32 len);
 
-/* Routes. */
-struct dst_entry *metaroce_route4(const struct net_device *dev, __be32 saddr,
-				  __be32 daddr, __be16 sport, __be16 dport,
-				  u8 tos);
-struct dst_entry *metaroce_route6(const struct net_device *dev,
+/*
+ * Routes. With a tag (TPID and VLAN id, 0 for none), by that VLAN on the device.
+ */
+struct dst_entry *metaroce_route4(struct net_device *dev, u32 tag,
+				  __be32 saddr, __be32 daddr, __be16 sport,
+				  __be16 dport, u8 tos);
+struct dst_entry *metaroce_route6(struct net_device *dev, u32 tag,
 				  const struct in6_addr *saddr,
 				  const struct in6_addr *daddr, __be16 sport,
 				  __be16 dport, u8 tos, u32 *cookie);

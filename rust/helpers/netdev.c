@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/ethtool.h>
+#include <linux/if_vlan.h>
 #include <linux/igmp.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
@@ -107,6 +108,57 @@ bool metaroce_net_dev_has_carrier(const struct net_device *dev)
 bool metaroce_net_dev_is_loopback(const struct net_device *dev)
 {
 	return READ_ONCE(dev->flags) & IFF_LOOPBACK;
+}
+
+bool metaroce_net_dev_is_vlan(const struct net_device *dev)
+{
+	return is_vlan_dev(dev);
+}
+
+/* Under RCU. */
+static struct net_device *owner_of(struct net *net, const struct in6_addr *addr)
+{
+	if (ipv6_addr_v4mapped(addr))
+		return __ip_dev_find(net, addr->s6_addr32[3], false);
+	/* Such an address says nothing of where it is. */
+	if (ipv6_addr_type(addr) & IPV6_ADDR_LINKLOCAL)
+		return NULL;
+	return ipv6_dev_find(net, addr, NULL);
+}
+
+u32 metaroce_net_dev_vlan_of(const struct net_device *dev,
+			     const struct in6_addr *addr)
+{
+	struct net_device *owner;
+	u32 tag = 0;
+
+	rcu_read_lock();
+	if (READ_ONCE(dev->reg_state) == NETREG_REGISTERED) {
+		owner = owner_of(dev_net_rcu(dev), addr);
+		if (owner && is_vlan_dev(owner) && vlan_dev_real_dev(owner) == dev)
+			tag = (u32)be16_to_cpu(vlan_dev_vlan_proto(owner)) << 16 |
+			      vlan_dev_vlan_id(owner);
+	}
+	rcu_read_unlock();
+	return tag;
+}
+
+struct net_device *metaroce_net_dev_vlan_get(struct net_device *dev, u32 tag)
+{
+	struct net_device *vlan;
+
+	rcu_read_lock();
+	vlan = metaroce_net_dev_vlan_rcu(dev, tag);
+	if (vlan)
+		dev_hold(vlan);
+	rcu_read_unlock();
+	return vlan;
+}
+
+struct net_device *metaroce_net_dev_vlan_rcu(struct net_device *dev, u32 tag)
+{
+	return __vlan_find_dev_deep_rcu(dev, cpu_to_be16(tag >> 16),
+					tag & VLAN_VID_MASK);
 }
 
 u32 metaroce_net_dev_speed(struct net_device *dev)

@@ -221,6 +221,30 @@ impl NetDevice {
         unsafe { bindings::metaroce_net_dev_mc_leave(self.as_raw(), &addr::to_in6(group)) };
     }
 
+    /// Returns whether this is a VLAN on another device.
+    pub fn is_vlan(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_dev_is_vlan(self.as_raw()) }
+    }
+
+    /// Returns the VLAN on this device that has an address. One of the link (`fe80::/10`) says nothing
+    /// of that. Any context.
+    pub fn vlan_of(&self, address: &Address) -> Option<Vlan> {
+        // SAFETY: By the type invariant; the address is valid for reads.
+        let tag =
+            unsafe { bindings::metaroce_net_dev_vlan_of(self.as_raw(), &addr::to_in6(address)) };
+        (tag != 0).then_some(Vlan(tag))
+    }
+
+    /// Returns the device of a VLAN on this one, if there is one. Any context.
+    pub fn on_vlan(&self, vlan: Vlan) -> Option<NetDeviceRef> {
+        // SAFETY: By the type invariant.
+        let raw = unsafe { bindings::metaroce_net_dev_vlan_get(self.as_raw(), vlan.0) };
+        // SAFETY: If it is not null, then it is a device with a reference, which goes to the
+        // caller.
+        NonNull::new(raw).map(|raw| unsafe { ARef::from_raw(raw.cast()) })
+    }
+
     /// Returns the addresses: IPv4 first, then IPv6 but for those that are being probed for
     /// duplicates. Process context.
     ///
@@ -257,6 +281,10 @@ impl PartialEq for NetDevice {
 }
 
 impl Eq for NetDevice {}
+
+/// A VLAN (IEEE 802.1Q): the protocol of the tag in the upper half, the number in the lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vlan(pub(super) u32);
 
 /// The RTNL, held. While it is, no network device comes or goes.
 pub struct Rtnl(NotThreadSafe);

@@ -9,7 +9,10 @@ use super::{
         self,
         Address, //
     },
-    netdev::NetDevice,
+    netdev::{
+        NetDevice,
+        Vlan, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -31,6 +34,8 @@ pub struct Flow {
     /// The byte of the IP header that says traffic class and ECN. The route depends only on the
     /// class.
     pub tos: u8,
+    /// By which VLAN on the device packets leave.
+    pub vlan: Option<Vlan>,
 }
 
 /// How to reach a destination.
@@ -58,6 +63,7 @@ impl Route {
     /// # Errors
     ///
     /// `EAFNOSUPPORT` if the addresses are of two families, `ENODEV` if the device is going away,
+    /// or there is no such VLAN on it,
     /// otherwise what routing says (`ENETUNREACH`, `EHOSTUNREACH` …).
     pub fn lookup(dev: &NetDevice, flow: Flow) -> Result<Self> {
         let Flow {
@@ -66,13 +72,16 @@ impl Route {
             sport,
             dport,
             tos,
+            vlan,
         } = flow;
+        let tag = vlan.map_or(0, |vlan| vlan.0);
         let mut cookie = 0;
         let dst = match (addr::to_ipv4(&src), addr::to_ipv4(&dst)) {
             // SAFETY: `dev` is a live device.
             (Some(src), Some(dst)) => unsafe {
                 bindings::metaroce_route4(
                     dev.as_raw(),
+                    tag,
                     u32::from_ne_bytes(src),
                     u32::from_ne_bytes(dst),
                     sport.to_be(),
@@ -85,6 +94,7 @@ impl Route {
             (None, None) => unsafe {
                 bindings::metaroce_route6(
                     dev.as_raw(),
+                    tag,
                     &addr::to_in6(&src),
                     &addr::to_in6(&dst),
                     sport.to_be(),

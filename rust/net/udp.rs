@@ -522,6 +522,7 @@ mod tests {
             sport: 50_000,
             dport: PORT,
             tos: 0,
+            vlan: None,
         };
         let route = Route::lookup(&lo, flow)?;
         burst(&pages, SEGMENTS, 0, PAGE_SIZE)?.xmit(&route, ECN_ECT0, 64)?;

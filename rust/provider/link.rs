@@ -57,6 +57,10 @@ impl LinkType for Device {
         if !ndev.is_ethernet() {
             return Err(EINVAL);
         }
+        if ndev.is_vlan() {
+            // ib_core gives the device below the GIDs of a VLAN, and the VLAN none.
+            return Err(EOPNOTSUPP);
+        }
         if DeviceRef::<Self>::find(|dev| dev.planes.has(ndev)).is_some() {
             return Err(EEXIST);
         }

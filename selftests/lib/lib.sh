@@ -81,9 +81,20 @@ wait_for_value() {
 	wait_for "$what" prints "$value" "$@"
 }
 
+# more_than NUMBER COMMAND...: what the command prints is
+more_than() { [ "$("${@:2}")" -gt "$1" ]; }
+
 # The address of host A (1) or B (2) on a plane.
 addr4() { echo "192.168.$((100 + $2)).$1"; }
 addr6() { echo "fd00:6d52:$2::$1"; }
+
+# The GID of an IPv4 address, as in sysfs.
+gid4() {
+	local octets
+
+	IFS=. read -ra octets <<<"$1"
+	printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "${octets[@]}"
+}
 
 # plane_new INDEX [MTU]: a veth pair, or network devices of the machine that are
 # joined by a cable: those of this index in the lists NETDEVS_A and NETDEVS_B.

@@ -110,9 +110,6 @@ policies() {
 	policy "$DEV_B" "$1"
 }
 
-# more_than NUMBER COMMAND...: what the command prints is
-more_than() { [ "$("${@:2}")" -gt "$1" ]; }
-
 # A counter of offload: ofl DEVICE NAME
 ofl() { counter "$1" "ofl_$2"; }
 

@@ -65,16 +65,20 @@ impl CachedRoute {
 impl Endpoint {
     /// Finds the way to a destination. Errors and context as for [`CachedRoute::look_up`].
     fn datagram_route(&self, to: &Destination, source_port: u16) -> Result<Route> {
-        let flow = |src: [u8; 16], dst: [u8; 16]| Flow {
+        let flow = |src: [u8; 16], dst: [u8; 16], vlan| Flow {
             src,
             dst,
             sport: source_port,
             dport: self.host().port(),
             tos: to.traffic_class,
+            vlan,
         };
-        // A GID of an interface above a plane (a VLAN, say) leaves by the primary plane.
+        // A GID of an interface above a plane leaves by that plane, or by the primary one.
+        if let Some((dev, vlan)) = self.planes.with_vlan_of(&to.src.0) {
+            return Route::lookup(&dev, flow(to.src.0, to.dst.0, Some(vlan)));
+        }
         if let Some(dev) = self.planes.up_device(to.ifindex) {
-            return Route::lookup(&dev, flow(to.src.0, to.dst.0));
+            return Route::lookup(&dev, flow(to.src.0, to.dst.0, None));
         }
         let key = ConnKey {
             local: to.src,
@@ -83,6 +87,6 @@ impl Endpoint {
         };
         let (local, remote, ifindex) = self.other_way(&key).ok_or(ENETDOWN)?;
         let dev = self.planes.device(ifindex).ok_or(ENODEV)?;
-        Route::lookup(&dev, flow(local.0, remote.0))
+        Route::lookup(&dev, flow(local.0, remote.0, None))
     }
 }

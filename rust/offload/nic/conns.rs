@@ -55,6 +55,10 @@ impl Nic {
         let endpoint = &offer.site.endpoint;
         let local = Gid(offer.attr.address.sgid.gid.0);
         let planes = describe(endpoint, local, &[])?;
+        if planes.infos.iter().any(|plane| plane.vlan.is_some()) {
+            // The interface has no tags.
+            return Err(EOPNOTSUPP);
+        }
         let settings = params::transport();
         let law = endpoint.law();
         let raw = RawConn {

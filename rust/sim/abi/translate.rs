@@ -43,6 +43,8 @@ pub(super) unsafe fn planes_of(list: &[bindings::metaroce_ofl_plane]) -> Result<
     for (plane, number) in list.iter().zip(0..) {
         let mut info = PlaneInfo {
             ifindex: 0,
+            vlan: None,
+            iif: 0,
             gid: Gid(plane.gid),
             speed: plane.speed,
             up: plane.up,
@@ -53,6 +55,7 @@ pub(super) unsafe fn planes_of(list: &[bindings::metaroce_ofl_plane]) -> Result<
             // SAFETY: By the requirements of this function.
             let ndev = unsafe { NetDevice::from_raw(plane.ndev) };
             info.ifindex = ndev.ifindex();
+            info.iif = info.ifindex;
             devices.push((number, ndev.into()), GFP_KERNEL)?;
         }
         infos.push(info, GFP_KERNEL)?;
