@@ -117,6 +117,20 @@ test_vlan_of_datagrams() {
 	[ "$(sent p5)" -gt 500 ] || fail "p5 has sent $(sent p5) packets"
 }
 
+a_listens() { in_a rdma resource show cm_id | grep -q 'state LISTEN'; }
+
+test_connection_management_in_a_vlan() {
+	command -v rping >/dev/null || skip "no rping"
+	modprobe rdma_ucm 2>/dev/null || [ -e /dev/infiniband/rdma_cm ] || skip "no rdma_ucm"
+	hosts_up 1
+	vlans 1
+	wait_for "a GID of A" has_gid_of "$DEV_A" "$(addr4 1 5)"
+	wait_for "a GID of B" has_gid_of "$DEV_B" "$(addr4 2 5)"
+	APP_TIMEOUT=$PATIENCE APP_LISTENS=a_listens client_server "rping" \
+		rping -s -a "$(addr4 1 5)" -C 100 -V -- rping -c -a "$(addr4 1 5)" -C 100 -V
+	[ "$(sent p5)" -gt 200 ] || fail "p5 has sent $(sent p5) packets"
+}
+
 # What is left of it never goes untagged.
 test_vlan_removed_under_traffic() {
 	local before
@@ -245,6 +259,7 @@ ktap_run_all \
 	test_vlan_of_two_planes \
 	test_vlan_of_one_of_two_planes \
 	test_vlan_of_datagrams \
+	test_connection_management_in_a_vlan \
 	test_vlan_removed_under_traffic \
 	test_no_device_over_a_vlan \
 	test_bond \

@@ -21,6 +21,9 @@ pub(crate) const WC_WITH_IMM: u32 = 1 << 1;
 /// `IB_WC_WITH_INVALIDATE`.
 pub(crate) const WC_WITH_INVALIDATE: u32 = 1 << 2;
 
+/// `IB_WC_WITH_VLAN`.
+pub(crate) const WC_WITH_VLAN: u32 = 1 << 5;
+
 /// `IB_WC_WITH_NETWORK_HDR_TYPE`.
 pub(crate) const WC_WITH_NETWORK_HDR_TYPE: u32 = 1 << 6;
 
@@ -38,6 +41,8 @@ pub(crate) struct Completion {
     pub(crate) vendor_err: u32,
     /// Of the values of `enum rdma_network_type`.
     pub(crate) network_hdr_type: u32,
+    /// Number of the VLAN, see [`WC_WITH_VLAN`].
+    pub(crate) vlan_id: u32,
 }
 
 impl Completion {
@@ -64,6 +69,7 @@ impl Completion {
         put(&mut b, 36, &self.vendor_err.to_ne_bytes());
         put(&mut b, 40, &now.to_ne_bytes());
         put(&mut b, 48, &self.network_hdr_type.to_ne_bytes());
+        put(&mut b, 52, &self.vlan_id.to_ne_bytes());
         b
     }
 
@@ -79,6 +85,7 @@ impl Completion {
             src_qp: u32_at(b, 32)?,
             vendor_err: u32_at(b, 36)?,
             network_hdr_type: u32_at(b, 48)?,
+            vlan_id: u32_at(b, 52)?,
         })
     }
 }

@@ -42,7 +42,8 @@ pub(crate) use super::completion::{
     WC_GRH,
     WC_WITH_IMM,
     WC_WITH_INVALIDATE,
-    WC_WITH_NETWORK_HDR_TYPE, //
+    WC_WITH_NETWORK_HDR_TYPE,
+    WC_WITH_VLAN, //
 };
 
 /// Completions moved under one hold of the lock when the queue is resized: some microseconds with

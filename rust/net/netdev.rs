@@ -286,6 +286,13 @@ impl Eq for NetDevice {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vlan(pub(super) u32);
 
+impl Vlan {
+    /// Returns the number, of 12 bits.
+    pub fn id(self) -> u32 {
+        self.0 & 0xfff
+    }
+}
+
 /// The RTNL, held. While it is, no network device comes or goes.
 pub struct Rtnl(NotThreadSafe);
 

@@ -104,6 +104,7 @@ unsafe extern "C" fn metaroce_ofl_core_complete(
         src_qp: cqe.src_qp,
         vendor_err: cqe.vendor_err,
         network_hdr_type: cqe.network_hdr_type,
+        ..Completion::default()
     };
     match nic.complete(cq, &completion, solicited) {
         Ok(()) => 0,

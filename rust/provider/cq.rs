@@ -164,6 +164,8 @@ impl Cq {
                 flags: c.wc_flags,
                 // CAST: An enumeration of a handful.
                 network_hdr_type: c.network_hdr_type as u8,
+                // CAST: It has 12 bits.
+                vlan_id: c.vlan_id as u16,
             };
             dev.endpoint
                 .with_qp_events(c.qp_num, |qp| places.push(&wc, qp));

@@ -27,6 +27,8 @@ pub struct Wc {
     pub flags: u32,
     /// Of the values of `enum rdma_network_type`.
     pub network_hdr_type: u8,
+    /// Number of the VLAN, if the flags say so.
+    pub vlan_id: u16,
 }
 
 /// The places for completions that a poll fills.
@@ -93,6 +95,7 @@ impl Completions<'_> {
             wc_flags: wc.flags as i32,
             port_num: PORT,
             network_hdr_type: wc.network_hdr_type,
+            vlan_id: wc.vlan_id,
             ..Default::default()
         };
         // SAFETY: By the type invariant there is a place.

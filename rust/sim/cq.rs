@@ -8,7 +8,8 @@ pub(crate) use super::completion::{
     WC_GRH,
     WC_WITH_IMM,
     WC_WITH_INVALIDATE,
-    WC_WITH_NETWORK_HDR_TYPE, //
+    WC_WITH_NETWORK_HDR_TYPE,
+    WC_WITH_VLAN, //
 };
 use crate::abi::CqRef;
 use kernel::{

@@ -139,7 +139,8 @@ struct metaroce_cqe {
 	__u32 vendor_err;
 	__aligned_u64 timestamp;	/* CLOCK_MONOTONIC, nanoseconds */
 	__u32 network_hdr_type;	/* UD receive: enum rdma_network_type */
-	__u32 reserved[3];
+	__u32 vlan_id;		/* users in the kernel: IB_WC_WITH_VLAN */
+	__u32 reserved[2];
 };
 
 #define METAROCE_CQE_SIZE	64

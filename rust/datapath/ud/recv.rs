@@ -17,7 +17,8 @@ use crate::{
             Completion,
             WC_GRH,
             WC_WITH_IMM,
-            WC_WITH_NETWORK_HDR_TYPE, //
+            WC_WITH_NETWORK_HDR_TYPE,
+            WC_WITH_VLAN, //
         },
         limits::MAX_DATAGRAM,
         mr::AccessError,
@@ -130,6 +131,14 @@ impl Ud {
                 }
                 completion.src_qp = header.src_qpn.0;
                 completion.network_hdr_type = grh.network_hdr_type;
+                if self.is_gsi {
+                    // By that, ib_core finds the GID to answer from.
+                    let vlan = self.endpoint.planes.with_vlan_of(&header.dst_gid.0);
+                    if let Some((_, vlan)) = vlan {
+                        completion.wc_flags |= WC_WITH_VLAN;
+                        completion.vlan_id = vlan.id();
+                    }
+                }
             }
             Err(_) => completion.status = WcStatus::LocalProtection.to_ib(),
         }
