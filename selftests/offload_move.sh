@@ -27,6 +27,24 @@ test_software_goes_on() {
 	ofl_settled
 }
 
+# The cable of both NICs, who cannot know of each other; the other plane is software's alone.
+test_network_devices_go() {
+	need_sim
+	offload_up
+	policies prefer
+	ofl_mark
+	offload_bg -q 4
+	ip -n "$NS_A" link del p0 || fail "cannot remove p0"
+	wait_for_value "no queue pairs at the device" 0 active
+	sleep 1
+	soak_alive
+	soak_end
+	[ "$(ofl "$DEV_A" export_ok)" -ge 4 ] || fail "$(ofl "$DEV_A" export_ok) have moved"
+	ofl_is "$DEV_A" qp_lost -eq 0
+	ofl_is "$DEV_B" qp_lost -eq 0
+	ofl_settled
+}
+
 test_there_and_back() {
 	local i
 
@@ -169,6 +187,7 @@ test_faulty_device_is_not_asked() {
 
 ktap_run_all \
 	test_software_goes_on \
+	test_network_devices_go \
 	test_there_and_back \
 	test_one_of_many \
 	test_both_ends_move \
