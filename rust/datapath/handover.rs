@@ -4,10 +4,12 @@
 //! still until they are taken back.
 
 use super::{
+    conn::Conn,
     foreign::Foreign,
     qp::{
         Locked,
-        Qp, //
+        Qp,
+        QpInner, //
     }, //
 };
 use crate::rdma::{
@@ -135,15 +137,37 @@ impl Qp {
         if inner.foreign.take().is_none() {
             return;
         }
-        inner.sq.take_over();
-        if let Some(rq) = inner.rq.as_mut().and_then(|rq| rq.own_mut()) {
-            rq.take_over();
-        }
+        inner.take_over_rings();
         match how {
             TakeBack::Discard => {}
             TakeBack::Failed => self.end(&mut inner, None),
             TakeBack::Lost => self.end(&mut inner, Some(QpEvent::Fatal)),
         }
+    }
+
+    /// Goes on after all with the queue pair that was saved. Process context.
+    ///
+    /// Errors: `EINVAL` if its process has changed indices in the rings meanwhile; the queue pair is
+    /// in the error state then.
+    pub(crate) fn unsave(&self, conn: &Arc<Conn>, state: &[u8]) -> Result {
+        if let Err(e) = self.load(conn, state) {
+            self.give_up();
+            self.let_go(conn);
+            return Err(e);
+        }
+        self.want_again(conn, false);
+        conn.run();
+        Ok(())
+    }
+
+    /// The state that it was to go on from cannot be used: what is left is flushed. Process context.
+    fn give_up(&self) {
+        let mut inner = self.inner.lock();
+        inner.frozen = false;
+        inner.send.reset(SendConfig::default());
+        inner.recv.stop();
+        inner.take_over_rings();
+        self.end(&mut inner, Some(QpEvent::Fatal));
     }
 
     /// Flushes what is left. The event is for a queue pair that was not in the error state yet.
@@ -158,5 +182,15 @@ impl Qp {
     /// Tells the user of something that a device has met. Any context but NMI.
     pub(crate) fn report(&self, event: QpEvent) {
         self.events.report(event);
+    }
+}
+
+impl QpInner {
+    /// Goes on in the rings where whoever has carried the queue pair has left off.
+    fn take_over_rings(&mut self) {
+        self.sq.take_over();
+        if let Some(rq) = self.rq.as_mut().and_then(|rq| rq.own_mut()) {
+            rq.take_over();
+        }
     }
 }

@@ -375,6 +375,7 @@ impl Qp {
                 inner.nak = None;
                 inner.told_last = false;
                 inner.peer_gone = false;
+                inner.frozen = false;
                 inner.attr = QpAttr::default();
                 return inner.conn.take();
             }

@@ -132,19 +132,11 @@ impl Qp {
         self.endpoint.retire(conn);
     }
 
-    /// Goes on after all with the queue pair that was saved. Process context.
-    pub(crate) fn unsave(&self, conn: &Arc<Conn>, state: &[u8]) -> Result {
-        self.load(conn, state)?;
-        self.want_again(conn, false);
-        conn.run();
-        Ok(())
-    }
-
     /// Goes on from a state, on a connection that is new or was saved, and has the number of the saved one. The
     /// caller runs it. Process context.
     ///
-    /// Errors: `EINVAL` if it is not the state of a queue pair with these rings; nothing happens
-    /// here then, and the connection is of no use.
+    /// Errors: `EINVAL` if it is not the state of a queue pair with these rings; it stands still
+    /// then, of no use until it is taken back or given up, and so is the connection.
     pub(super) fn load(&self, conn: &Arc<Conn>, state: &[u8]) -> Result {
         let mut inner = self.inner.lock();
         let mut r = Reader::new(state).map_err(malformed)?;
