@@ -52,10 +52,13 @@ impl Endpoint {
 
     /// Has packets for connection `id` handed over to its owner. Process context.
     ///
-    /// One of the host's own of that number gets nothing any more.
+    /// With `imported` that is one of the host's own, which gets nothing any more.
     ///
-    /// Errors: `EBUSY` if a device has one of that number, `ENOMEM`.
-    pub(crate) fn claim(&self, id: u32, foreign: Arc<Foreign>) -> Result {
+    /// Errors: `EBUSY` if there is another one of that number, `ENOMEM`.
+    pub(crate) fn claim(&self, id: u32, foreign: Arc<Foreign>, imported: bool) -> Result {
+        if !imported && self.host().conns.with(id, |_| ()).is_some() {
+            return Err(EBUSY);
+        }
         self.host().foreign.insert(id, foreign)
     }
 

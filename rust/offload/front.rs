@@ -75,9 +75,9 @@ pub(crate) struct Front {
     /// If it is not to be that of its device.
     #[pin]
     policy: SpinLock<Option<Policy>>,
-    /// Held during changes.
+    /// Held during changes; whether the queue pair is gone.
     #[pin]
-    change: Mutex<()>,
+    change: Mutex<bool>,
     #[pin]
     device: SpinLockBh<Option<Arc<NicQp>>>,
 }
@@ -128,7 +128,7 @@ impl Front {
                 site,
                 origin,
                 policy <- new_spinlock!(None),
-                change <- new_mutex!(()),
+                change <- new_mutex!(false),
                 device <- new_spinlock_bh!(None),
             }),
             GFP_KERNEL,
@@ -235,8 +235,8 @@ impl Front {
             entries: cap.max_send_wr.max(cap.max_recv_wr),
             sge: cap.max_send_sge.max(cap.max_recv_sge),
             inline: cap.max_inline_data,
-            // Those of the requester follow later, but are no more.
-            rd_atomic: attr.max_dest_rd_atomic.into(),
+            // Those of the requester may follow later.
+            rd_atomic: attr.max_dest_rd_atomic.max(attr.max_rd_atomic).into(),
             planes,
             paths: (planes * u32::from(settings.paths_per_plane)).min(MAX_PATHS.into()),
             cc: nic::needs_cc(endpoint),
@@ -259,7 +259,10 @@ impl Front {
     /// The policy has changed: moves the queue pair, in the middle of everything, if that can be.
     /// Process context.
     pub(super) fn reconsider(self: &Arc<Self>) {
-        let _change = self.change.lock();
+        let is_gone = self.change.lock();
+        if *is_gone {
+            return;
+        }
         let (policy, _) = self.policy();
         let qp = self.device.lock().clone();
         match (qp, policy) {
@@ -371,8 +374,9 @@ impl Front {
     /// Ends the use of the queue pair: nothing finds it any more on return. Process context.
     pub(crate) fn destroy(&self) {
         drop(self.site.fronts.remove(self.qpn()));
-        // Whoever is about to move it has come too late, or is done after this.
-        drop(self.change.lock());
+        // Whoever is about to move it has come too late.
+        let mut is_gone = self.change.lock();
+        *is_gone = true;
         let qp = self.device.lock().clone();
         if let Some(qp) = qp {
             qp.nic.remove(&qp);

@@ -78,6 +78,8 @@ pub(super) struct NicConn {
     /// When it is to be deleted, [`u64::MAX`] while it has its queue pair. Changed under the
     /// registration's mutex.
     pub(super) ends: Atomic<u64>,
+    /// Packets with its number are handed over. Changed under the registration's mutex.
+    pub(super) claimed: Atomic<bool>,
 }
 
 /// Planes of a connection. The references are held for the driver.
@@ -124,6 +126,7 @@ impl NicConn {
                 local,
                 planes <- new_mutex!(planes),
                 ends: Atomic::new(u64::MAX),
+                claimed: Atomic::new(false),
             }),
             GFP_KERNEL,
         )?;

@@ -96,8 +96,23 @@ impl Site {
         });
     }
 
-    pub(super) fn set_nic(&self, nic: Option<Arc<Nic>>) {
-        let old = core::mem::replace(&mut *self.nic.lock(), nic);
+    /// Begins to use a device: it is told of everything from now on. Process context.
+    ///
+    /// Errors: `EOPNOTSUPP` while another one is in use.
+    pub(super) fn begin(&self, nic: &Arc<Nic>) -> Result {
+        let mut used = self.nic.lock();
+        match &*used {
+            Some(other) if !Arc::ptr_eq(other, nic) => Err(EOPNOTSUPP),
+            _ => {
+                *used = Some(nic.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the use of a device. Process context.
+    pub(super) fn end(&self, nic: &Nic) {
+        let old = self.nic.lock().take_if(|used| core::ptr::eq(&**used, nic));
         drop(old);
     }
 

@@ -108,7 +108,10 @@ impl Nic {
     ) -> Result {
         inner.qps.reserve(1, GFP_KERNEL)?;
         let foreign = NicConn::entry(conn)?;
-        offer.site.endpoint.claim(conn.id, foreign.clone())?;
+        let imported = offer.state.is_some();
+        let endpoint = &offer.site.endpoint;
+        endpoint.claim(conn.id, foreign.clone(), imported)?;
+        conn.claimed.store(true, Relaxed);
         let [send, recv] = &cqs;
         let raw = RawQp {
             drv: core::ptr::null_mut(),
@@ -147,20 +150,25 @@ impl Nic {
 
     /// Makes the regions of an RDMA device known, unless they are.
     ///
-    /// Errors: `EOPNOTSUPP` while another one has the device.
+    /// Errors: `EOPNOTSUPP` while another one has the device, or that one has another device.
     pub(super) fn attach(self: &Arc<Self>, inner: &mut Inner, site: &Arc<Site>) -> Result {
         match &inner.site {
             Some(other) if !Arc::ptr_eq(other, site) => return Err(EOPNOTSUPP),
             Some(_) => {}
             None => {
-                site.set_nic(Some(self.clone()));
+                site.begin(self)?;
                 inner.site = Some(site.clone());
+                inner.lacks_mrs = true;
             }
         }
-        // Those that it has not got so far come, too.
-        site.endpoint
-            .mrs()
-            .try_for_each(|mr| self.add_mr(inner, mr))
+        // Those that come from here on are announced.
+        if inner.lacks_mrs {
+            site.endpoint
+                .mrs()
+                .try_for_each(|mr| self.add_mr(inner, mr))?;
+            inner.lacks_mrs = false;
+        }
+        Ok(())
     }
 
     /// Makes a region known, unless it is.
@@ -178,7 +186,7 @@ impl Nic {
             // The kernel's memory: no queue pair of a process can name it.
             return Ok(());
         };
-        if inner.mrs.values().count() >= self.caps.max_mr as usize {
+        if inner.n_mrs >= self.caps.max_mr {
             return Err(ENOSPC);
         }
         inner.mrs.try_create_and_insert(key, (), GFP_KERNEL)?;
@@ -195,7 +203,9 @@ impl Nic {
         };
         self.op_mr_add(&raw).inspect_err(|_| {
             inner.mrs.remove(&key);
-        })
+        })?;
+        inner.n_mrs += 1;
+        Ok(())
     }
 
     pub(super) fn use_cq(&self, inner: &mut Inner, cq: &Arc<Cq>) -> Result<Arc<NicCq>> {
@@ -236,7 +246,10 @@ impl Nic {
         }
         match self.add_mr(&mut inner, mr) {
             // Nobody needs it there; a queue pair that comes brings all regions.
-            Err(_) if inner.qps.is_empty() => Ok(()),
+            Err(_) if inner.qps.is_empty() => {
+                inner.lacks_mrs = true;
+                Ok(())
+            }
             added => added,
         }
     }

@@ -90,7 +90,7 @@ impl Nic {
 
     /// Ends a connection.
     pub(super) fn disconnect(&self, inner: &mut Inner, conn: &Arc<NicConn>) {
-        if let Some(site) = &inner.site {
+        if let Some(site) = inner.site.as_ref().filter(|_| conn.claimed.load(Relaxed)) {
             site.endpoint.disclaim(conn.id);
         }
         self.op_conn_del(conn);

@@ -30,6 +30,17 @@ use kernel::{
     }, //
 };
 
+/// What became of a queue pair whose state the device was asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exported {
+    /// The device goes on with it.
+    Stays,
+    /// Software goes on with it.
+    Moved,
+    /// The device does nothing any more, and software could not take it.
+    StandsStill,
+}
+
 impl Nic {
     pub(super) fn release_cq(&self, inner: &mut Inner, cq: &Arc<NicCq>) {
         if cq.users.fetch_sub(1, Relaxed) == 1 {
@@ -72,29 +83,38 @@ impl Nic {
         }
     }
 
-    /// Has software go on with a queue pair. Returns whether it does.
-    pub(super) fn export(&self, inner: &Inner, qp: &Arc<NicQp>) -> bool {
+    /// Has software go on with a queue pair, if that can be.
+    pub(super) fn export(&self, inner: &Inner, qp: &Arc<NicQp>) -> Exported {
         let Some(site) = &inner.site else {
-            return false;
+            return Exported::Stays;
         };
         // What has failed answers nothing.
         if !qp.may_move || qp.has_failed() || self.faulted.load(Relaxed) {
-            return false;
+            return Exported::Stays;
         }
-        let go_on = || {
+        let saved = || {
             // CAST: A small constant.
             let size = bindings::METAROCE_OFL_STATE_MAX as usize;
             let mut buf = KVVec::from_elem(0u8, size, GFP_KERNEL)?;
             let len = self.op_qp_export(qp, &mut buf)?;
-            // Until the device has let go of the connection, packets for it are dropped.
-            qp.front.resume(buf.get(..len).ok_or(EINVAL)?)
+            Ok::<_, Error>((buf, len))
         };
-        let went_on: Result = go_on();
-        site.counts.inc(match went_on {
-            Ok(()) => Count::Exported,
-            Err(_) => Count::NotExported,
+        let exported = match saved() {
+            Err(_) => Exported::Stays,
+            Ok((buf, len)) => {
+                // Until the device has let go of the connection, packets for it are dropped.
+                let resume = |state| qp.front.resume(state);
+                match buf.get(..len).ok_or(EINVAL).and_then(resume) {
+                    Ok(()) => Exported::Moved,
+                    Err(_) => Exported::StandsStill,
+                }
+            }
+        };
+        site.counts.inc(match exported {
+            Exported::Moved => Count::Exported,
+            _ => Count::NotExported,
         });
-        went_on.is_ok()
+        exported
     }
 
     /// Takes a queue pair from the device, for its user resets or destroys it. Process context.
@@ -108,8 +128,14 @@ impl Nic {
     /// Has software go on with a queue pair, if that can be; else the device does. Process context.
     pub(in super::super) fn hand_back(&self, qp: &Arc<NicQp>) {
         let mut inner = self.inner.lock();
-        if qp.open.load(Relaxed) && self.export(&inner, qp) {
-            self.release(&mut inner, qp, TakeBack::Discard, true);
+        if !qp.open.load(Relaxed) {
+            return;
+        }
+        match self.export(&inner, qp) {
+            Exported::Stays => {}
+            Exported::Moved => self.release(&mut inner, qp, TakeBack::Discard, true),
+            // Nobody would do anything for it any more.
+            Exported::StandsStill => self.release(&mut inner, qp, TakeBack::Lost, false),
         }
     }
 
@@ -117,6 +143,7 @@ impl Nic {
     pub(in super::super) fn mr_removed(&self, key: u32) {
         let mut inner = self.inner.lock();
         if inner.mrs.remove(&key).is_some() {
+            inner.n_mrs -= 1;
             self.op_mr_del(key);
         }
     }
@@ -127,7 +154,7 @@ impl Nic {
             site.counts.inc(Count::Fault);
         }
         while let Some(qp) = inner.qps.first().cloned() {
-            let moved = self.export(inner, &qp);
+            let moved = self.export(inner, &qp) == Exported::Moved;
             self.release(inner, &qp, TakeBack::Lost, moved);
         }
         while let Some(conn) = inner.conns.first().cloned() {
@@ -136,8 +163,9 @@ impl Nic {
         for key in core::mem::take(&mut inner.mrs).keys() {
             self.op_mr_del(*key);
         }
+        inner.n_mrs = 0;
         if let Some(site) = inner.site.take() {
-            site.set_nic(None);
+            site.end(self);
         }
     }
 

@@ -123,6 +123,9 @@ struct Inner {
     site: Option<Arc<Site>>,
     /// Keys of the memory regions that the device knows.
     mrs: RBTree<u32, ()>,
+    n_mrs: u32,
+    /// There may be regions that it does not know.
+    lacks_mrs: bool,
     cqs: KVec<Arc<NicCq>>,
     conns: KVec<Arc<NicConn>>,
     qps: KVec<Arc<NicQp>>,
@@ -159,6 +162,8 @@ impl Nic {
                     ndev: Some(ndev.into()),
                     site: None,
                     mrs: RBTree::new(),
+                    n_mrs: 0,
+                    lacks_mrs: false,
                     cqs: KVec::new(),
                     conns: KVec::new(),
                     qps: KVec::new(),
@@ -204,6 +209,9 @@ impl Nic {
         let _inner = self.inner.lock();
         if !qp.open.load(Relaxed) {
             return Err(NotModified::Gone);
+        }
+        if u32::from(attr.max_rd_atomic) > self.caps.max_rd_atomic {
+            return Err(NotModified::Refused(EINVAL));
         }
         if attr.state == QpState::SendQueueDrain && attr.current_state != attr.state {
             qp.drained.store(false, Relaxed);
