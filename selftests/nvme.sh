@@ -6,6 +6,7 @@
 # the initial network namespace; packets between them take the loopback device.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib/lib.sh"
+. "$here/lib/storage.sh"
 require tc dd cmp
 modprobe -q rdma_cm 2>/dev/null
 for module in null_blk nvmet nvmet_rdma nvme_rdma; do
@@ -13,41 +14,7 @@ for module in null_blk nvmet nvmet_rdma nvme_rdma; do
 done
 
 NQN=nqn.2026-11.test:mr$$
-NAME=nv$$
-ADDR=192.168.99.1
 PORT=4420
-SIZE_MB=64
-CONFIG=/sys/kernel/config
-MTU=9000
-
-# A disk in memory.
-disk_up() {
-	local dir=$CONFIG/nullb/$NAME
-
-	modprobe null_blk nr_devices=0 || fail "null_blk"
-	mountpoint -q $CONFIG || mount -t configfs none $CONFIG
-	mkdir "$dir" || fail "no disk"
-	defer "rmdir $dir"
-	echo $SIZE_MB >"$dir/size"
-	echo 1 >"$dir/memory_backed"
-	echo 4096 >"$dir/blocksize"
-	echo 1 >"$dir/power" || fail "no disk"
-	DISK=/dev/nullb$(cat "$dir/index")
-	[ -b "$DISK" ] || DISK=/dev/$NAME
-	[ -b "$DISK" ] || fail "no block device of the disk"
-}
-
-device_up() {
-	ip link add nv0 mtu $MTU type veth peer name nv1 mtu $MTU || fail "veth"
-	defer "ip link del nv0"
-	ip link set nv0 up
-	ip link set nv1 up
-	ip link set lo up
-	ip addr add $ADDR/24 dev nv0
-	rdma link add "$NAME" type "$RDMA_TYPE" netdev nv0 || fail "rdma link add"
-	defer "rdma link del $NAME"
-	wait_for "a GID of $ADDR" has_gid "$NAME"
-}
 
 target_up() {
 	local dir=$CONFIG/nvmet
@@ -64,7 +31,7 @@ target_up() {
 	defer "rmdir $dir/ports/1"
 	echo rdma >"$dir/ports/1/addr_trtype"
 	echo ipv4 >"$dir/ports/1/addr_adrfam"
-	echo $ADDR >"$dir/ports/1/addr_traddr"
+	echo "$ADDR" >"$dir/ports/1/addr_traddr"
 	echo $PORT >"$dir/ports/1/addr_trsvcid"
 	ln -s "$dir/subsystems/$NQN" "$dir/ports/1/subsystems/" || fail "cannot listen"
 	defer "rm $dir/ports/1/subsystems/$NQN"
@@ -99,121 +66,16 @@ disconnect() {
 	wait_for "the end of the controller" gone "$CTL"
 }
 
-gone() { [ ! -e "$1" ]; }
-
-up() {
-	disk_up
-	device_up
-	target_up
-	connect
-}
-
-# pattern MB: as many megabytes that are all different
-pattern() {
-	seq -f "%.0f $RANDOM" 1 100000000 2>/dev/null | head -c "$1M"
-}
-
-# written_and_read MB BLOCK_SIZE: what is written comes back, and is on the disk
-written_and_read() {
-	local file=$SCRATCH/nvme.$$
-
-	pattern "$1" >"$file"
-	defer "rm -f $file"
-	dd if="$file" of="$BLOCK" bs="$2" oflag=direct status=none || fail "write, blocks of $2"
-	dd if="$BLOCK" bs="$2" count="${1}M" iflag=direct,count_bytes status=none |
-		cmp - "$file" || fail "read, blocks of $2"
-	dd if="$DISK" bs=1M count="${1}M" iflag=direct,count_bytes status=none |
-		cmp - "$file" || fail "on the disk, blocks of $2"
-}
-
-test_every_block_size() {
-	local bs
-
-	up
-	for bs in 4k 8k 64k 1M; do
-		written_and_read "$([ $bs = 4k ] && echo 2 || echo 8)" $bs
-	done
-}
-
-test_through_the_page_cache() {
-	local file=$SCRATCH/nvme.$$
-
-	up
-	pattern 32 >"$file"
-	defer "rm -f $file"
-	dd if="$file" of="$BLOCK" bs=256k conv=fsync status=none || fail "write"
-	echo 3 >/proc/sys/vm/drop_caches
-	cmp -n "$(stat -c %s "$file")" "$file" "$BLOCK" || fail "read"
-}
-
-test_several_at_once() {
-	local file=$SCRATCH/nvme.$$ i jobs=()
-
-	up
-	pattern 8 >"$file"
-	defer "rm -f $file"
-	for i in 0 1 2 3; do
-		dd if="$file" of="$BLOCK" bs=128k seek=$((i * 64)) oflag=direct status=none &
-		jobs+=($!)
-	done
-	for i in "${jobs[@]}"; do
-		wait "$i" || fail "write"
-	done
-	for i in 0 1 2 3; do
-		dd if="$BLOCK" bs=128k skip=$((i * 64)) count=64 iflag=direct status=none |
-			cmp - "$file" || fail "read, part $i"
-	done
-}
-
-# It is the loopback device that packets take.
-test_loss() {
-	up
-	ethtool -K lo tso off gso off tx-udp-segmentation off >/dev/null 2>&1
-	defer "ethtool -K lo tso on gso on tx-udp-segmentation on"
-	tc qdisc add dev lo root netem limit 10000 loss 1% || skip "no netem"
-	defer "tc qdisc del dev lo root"
-	written_and_read 8 64k
-}
-
-test_many_connections() {
-	local i
-
-	up
-	for ((i = 0; i < 10; i++)); do
-		disconnect
-		connect
-	done
-	written_and_read 1 64k
-}
-
-test_disconnect_under_load() {
-	local i job
-
-	up
-	for ((i = 0; i < 3; i++)); do
-		dd if=/dev/zero of="$BLOCK" bs=64k oflag=direct status=none 2>/dev/null &
-		job=$!
-		sleep 0.3
-		disconnect
-		wait $job
-		connect
-	done
-	written_and_read 1 64k
-}
-
 # The device goes while it is used; the target and the initiator survive that.
 test_device_removed_under_load() {
 	local job
 
 	up
-	dd if=/dev/zero of="$BLOCK" bs=64k oflag=direct status=none 2>/dev/null &
-	job=$!
-	sleep 0.3
+	load_begins
 	rdma link del "$NAME" || fail "rdma link del"
 	wait_for "the end of the controller" gone "$CTL"
-	wait $job
-	rdma link add "$NAME" type "$RDMA_TYPE" netdev nv0 || fail "rdma link add"
-	wait_for "a GID of $ADDR" has_gid "$NAME"
+	wait "$job"
+	device_new
 }
 
 ktap_run_all \
