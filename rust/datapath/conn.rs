@@ -29,6 +29,7 @@ use crate::{
             Timer,
             TimerCallback, //
         },
+        index::Place,
         lock_bh::{
             new_spinlock_bh,
             BhDisabled,
@@ -329,7 +330,9 @@ impl Conn {
             GFP_KERNEL,
         )?;
         endpoint.host().conns.insert(id, conn.clone())?;
+        let place = Place::new()?;
         conn.timer.attach(conn.clone());
+        endpoint.ways.insert(place, key, id);
         Ok(conn)
     }
 
@@ -616,6 +619,7 @@ impl Conn {
         drop(self.endpoint.host().conns.remove(self.id));
         self.timer.stop();
     }
+        self.endpoint.ways.remove(&self.key, self.id);
 }
 
 impl ConnInner {

@@ -39,7 +39,10 @@ use crate::{
         qp::AddressVector,
         umem::Umem, //
     },
-    sync::work::OwnedQueue,
+    sync::{
+        index::Index,
+        work::OwnedQueue, //
+    },
 };
 use kernel::{
     new_mutex, new_spinlock,
@@ -83,6 +86,9 @@ pub(crate) struct Endpoint {
     pub(super) counters: Counters,
     #[pin]
     conns: Mutex<Connections>,
+    /// The ids of the connections that can be found, for datagrams.
+    #[pin]
+    pub(super) ways: Index<ConnKey, u32>,
     /// The law of congestion control of connections that are made from now on.
     #[pin]
     law: SpinLock<Controller>,
@@ -142,6 +148,7 @@ impl Endpoint {
                     closed: false,
                     retired: Totals::default(),
                 }),
+                ways <- Index::new(),
                 law <- new_spinlock!(law),
                 shares <- Shares::new(),
                 queue,
@@ -197,13 +204,12 @@ impl Endpoint {
     /// Returns addresses and network interface of a way to a peer by other planes than those that
     /// have the GIDs, as a connection knows it.
     pub(super) fn other_way(&self, key: &ConnKey) -> Option<(wire::Gid, wire::Gid, u32)> {
-        let mut way = None;
-        self.host.conns.for_each(|_, conn| {
-            if way.is_none() && conn.key() == key && core::ptr::eq(&*conn.endpoint, self) {
-                way = conn.usable_way();
-            }
-        });
-        way
+        // The shared one comes first, but those of one queue pair do it as well.
+        let (found, id) = self.ways.at_least(key)?;
+        if (found.local, found.remote) != (key.local, key.remote) {
+            return None;
+        }
+        self.host.conns.lookup(id)?.usable_way()
     }
 
     /// Registers memory, see [`MrTable::register`].

@@ -4,6 +4,7 @@
 
 pub mod hrtimer;
 pub mod id_table;
+pub mod index;
 pub mod lock_bh;
 pub mod percpu_counters;
 pub mod work;
