@@ -7,6 +7,7 @@ use super::{
     conn::Conn,
     counters::DropCounters,
     foreign::Foreign,
+    limits,
     plane::Planes,
     qp::Qp,
     rx::Receiver,
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     net::{
+        self,
         namespace::{
             self,
             Net, //
@@ -157,8 +159,9 @@ impl Host {
                 sockets <- new_mutex!(None),
                 conns <- IdTable::new(),
                 foreign <- IdTable::new(),
-                qps <- IdTable::new(),
-                uds <- IdTable::new(),
+                // Nobody should know the numbers by counting.
+                qps <- IdTable::starting_at(net::random_in(limits::QPN_RANGE)),
+                uds <- IdTable::starting_at(net::random_in(limits::UD_QPN_RANGE)),
                 planes <- new_spinlock_bh!(KVec::new()),
                 drops,
                 next_answer: Atomic::new(0),

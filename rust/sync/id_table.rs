@@ -53,6 +53,12 @@ unsafe impl<T: Send + Sync + 'static> Sync for IdTable<T> {}
 impl<T: Send + Sync + 'static> IdTable<T> {
     /// Constructs an initialiser of an empty table.
     pub fn new() -> impl PinInit<Self> {
+        Self::starting_at(0)
+    }
+
+    /// As [`IdTable::new`]; the first number that [`IdTable::alloc`] returns is `first`, if that is
+    /// one of those asked for.
+    pub fn starting_at(first: u32) -> impl PinInit<Self> {
         // The low two bits of an entry tell the xarray that it is not a pointer.
         const { assert!(align_of::<T>() >= 4) };
 
@@ -61,7 +67,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
                 // SAFETY: `slot` is valid for writes.
                 unsafe { bindings::metaroce_xa_init(slot) }
             }),
-            next: Opaque::new(0),
+            next: Opaque::new(first),
             _p: PhantomData,
         })
     }
@@ -272,6 +278,17 @@ mod tests {
         assert!(table.lookup(6).is_none());
         assert_eq!(table.alloc(5..8, Arc::new(0, GFP_KERNEL)?), Ok(5));
         assert_eq!(table.alloc(5..8, Arc::new(0, GFP_KERNEL)?), Ok(6));
+        Ok(())
+    }
+
+    #[test]
+    fn numbers_start_where_they_are_told_to() -> Result {
+        for (first, then) in [(6, [6, 7, 5]), (9, [5, 6, 7])] {
+            let table = KBox::pin_init(IdTable::starting_at(first), GFP_KERNEL)?;
+            for id in then {
+                assert_eq!(table.alloc(5..8, Arc::new(0u64, GFP_KERNEL)?), Ok(id));
+            }
+        }
         Ok(())
     }
 
