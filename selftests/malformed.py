@@ -48,7 +48,7 @@ def random_datagram(rng):
 
 def header_datagram(rng):
     kind = rng.choice(TYPES)
-    words = rng.choice((3, 4, 6, 11, 14, rng.randrange(256)))
+    words = rng.choice((3, 4, 5, 7, 11, 14, rng.randrange(256)))
     head = struct.pack(
         "!BBBBII",
         VERSION,

@@ -377,8 +377,8 @@ enum metaroce_ofl_event {
  *	copies from or clones. Atomic: softirq, without the mutex, many
  *	at a time; not after conn_del() for the connection. Packets of devices
  *	without it are dropped as those of an unknown connection. An INIT
- *	without connection id goes to that of the queue pair that it names, a
- *	RESET without one to all.
+ *	without connection id goes to that of the queue pair that it names, if
+ *	its first PSN is that queue pair's.
  *
  * @get_stats: reads counters
  */

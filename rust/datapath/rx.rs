@@ -145,7 +145,12 @@ impl Receiver {
         }
         let conn = match known {
             Some(conn) => conn,
-            None => self.conn(meta, base.dst_conn)?,
+            None => {
+                if let Body::Probe(probe) = header.body {
+                    self.tell_unknown(meta, base.dst_conn, probe.src_conn);
+                }
+                return Err(Reject::Drop(Drop::UnknownConnection));
+            }
         };
         let agreed = match header.body {
             Body::Data(data) => {
@@ -265,22 +270,15 @@ impl Receiver {
                 Ok(())
             }
             Body::Init(init) => self.init(meta, base.dst_conn, &init, touched),
-            Body::Reset(reset) => {
-                if base.dst_conn == 0 {
-                    self.host
-                        .foreign
-                        .for_each(|_, foreign| foreign.take(skb, (off, len)));
-                }
-                self.reset(base, &reset, Gid(meta.src), touched)
-            }
+            Body::Reset(reset) => self.reset(base, &reset, Gid(meta.src), touched),
             Body::InitAck(init) => {
-                let conn = self.conn(meta, base.dst_conn)?;
+                let conn = self.conn_or_tell(meta, base.dst_conn, init.src_conn)?;
                 conn.inner.lock().proto.on_init_ack(now(), &init);
                 touched.add(conn);
                 Ok(())
             }
             Body::Ack(ack) => {
-                let conn = self.conn(meta, base.dst_conn)?;
+                let conn = self.conn(base.dst_conn)?;
                 let agreed = conn.with_agreed_crc(base, false, |inner| {
                     inner.proto.on_ack(now(), &ack);
                 });
@@ -302,12 +300,17 @@ impl Receiver {
         })
     }
 
-    /// Finds the connection that a packet is for; if there is none, its sender is told so.
-    fn conn(&self, meta: &Meta, id: u32) -> Result<Arc<Conn>, Reject> {
-        self.host.conns.lookup(id).ok_or_else(|| {
-            self.tell_unknown(meta, id);
-            Reject::Drop(Drop::UnknownConnection)
-        })
+    /// Finds the connection that a packet is for.
+    fn conn(&self, id: u32) -> Result<Arc<Conn>, Reject> {
+        let conn = self.host.conns.lookup(id);
+        conn.ok_or(Reject::Drop(Drop::UnknownConnection))
+    }
+
+    /// Finds the connection that a packet is for; if there is none, its sender, who names it
+    /// `sender`, is told so.
+    fn conn_or_tell(&self, meta: &Meta, id: u32, sender: u32) -> Result<Arc<Conn>, Reject> {
+        self.conn(id)
+            .inspect_err(|_| self.tell_unknown(meta, id, sender))
     }
 
     /// A peer asks for a connection, and gets one only if it names a queue pair here that is
@@ -321,7 +324,7 @@ impl Receiver {
         touched: &mut Touched,
     ) -> Result<(), Reject> {
         if id != 0 {
-            let conn = self.conn(meta, id)?;
+            let conn = self.conn_or_tell(meta, id, init.src_conn)?;
             let _ = conn.inner.lock().proto.on_init(now(), init);
             touched.add(conn);
             return Ok(());
@@ -349,34 +352,26 @@ impl Receiver {
         from: Gid,
         touched: &mut Touched,
     ) -> Result<(), Reject> {
-        if base.dst_conn != 0 {
-            let conn = self
-                .host
-                .conns
-                .lookup(base.dst_conn)
-                .ok_or(Reject::Drop(Drop::UnknownConnection))?;
-            if conn.inner.lock().proto.on_reset(reset, from) {
-                touched.add(conn);
-            }
-            return Ok(());
+        let conn = self
+            .host
+            .conns
+            .lookup(base.dst_conn)
+            .ok_or(Reject::Drop(Drop::UnknownConnection))?;
+        if conn.inner.lock().proto.on_reset(reset, from) {
+            touched.add(conn);
         }
-        self.host.conns.for_each(|_, conn| {
-            let concerned = conn.inner.lock().proto.on_reset(reset, from);
-            if concerned {
-                touched.add(conn);
-            }
-        });
         Ok(())
     }
 
-    /// Tells the sender of a packet that nobody here has that connection.
-    fn tell_unknown(&self, meta: &Meta, id: u32) {
+    /// Tells the sender of a packet that nobody here has connection `id`, by the `sender`'s own id
+    /// of it.
+    fn tell_unknown(&self, meta: &Meta, id: u32, sender: u32) {
         let reset = ResetHeader {
             conn: id,
             reason: ResetReason::UnknownId,
         };
         let mut buf = [0u8; RESET_LEN];
-        if reset.emit(0, PacketFlags::CRC, &mut buf).is_none() {
+        if reset.emit(sender, PacketFlags::CRC, &mut buf).is_none() {
             return;
         }
         let sum = net::crc::crc32c(wire_crc::CRC_SEED, &buf);

@@ -153,6 +153,8 @@ class Peer:
             # The planes look like links, and nothing else is said but by one test.
             if self.check_crc:
                 check(packet.flags & wire.CRC, "no CRC: %r", packet)
+            if packet.kind == wire.PROBE:
+                equal(packet.src_conn, self.remote, "connection id of the sender")
             if packet.kind == wire.ACK:
                 check(not packet.flags & wire.LOCAL, "LOCAL though it came by a link")
 
@@ -221,7 +223,8 @@ class Peer:
         """Asks for an ACK of a path; returns the block of it that answers the probe."""
         for _ in range(20):
             stamp = self.tick()
-            self.put(wire.probe(self.remote, path, stamp, self.path(path).next, epoch_route))
+            self.put(wire.probe(self.remote, path, stamp, self.path(path).next, self.conn,
+                                epoch_route))
             answer = lambda p: p.kind == wire.ACK and any(
                 b.path == path and b.stamp == stamp for b in p.blocks)
             try:

@@ -232,13 +232,13 @@ def test_another_id_only_brings_a_probe(env):
 @test
 def test_RESET_of_a_restarted_peer(env):
     peer, qp = env.pair()
-    # A guess; then one with the right id for what the queue pair calls the peer.
-    peer.put(wire.reset(0, peer.conn ^ 1, wire.UNKNOWN_ID))
+    # Whoever knows only one of the two ids, or none.
+    peer.put(wire.reset(peer.remote, peer.conn ^ 1, wire.UNKNOWN_ID))
     peer.put(wire.reset(peer.remote, peer.conn ^ 1, wire.CLOSED))
     peer.probe()
     equal(qp.in_error(), False, "error state")
     qp.recv(1, 0, 64)
-    peer.put(wire.reset(0, peer.conn, wire.UNKNOWN_ID))
+    peer.put(wire.reset(peer.remote, peer.conn, wire.UNKNOWN_ID))
     completion(qp, peer, 1, e.IBV_WC_WR_FLUSH_ERR)
     equal(qp.in_error(), True, "error state")
 
@@ -257,16 +257,20 @@ def test_unknown_ids_are_answered_with_RESET(env):
     peer.qp = env.qp(peer)
     unknown = 0x0BADCAFE
     for _ in range(600):
-        peer.put(wire.probe(unknown, 0, peer.tick(), 0))
+        peer.put(wire.probe(unknown, 0, peer.tick(), 0, peer.conn))
         try:
             reset = peer.expect("RESET", lambda p: p.kind == wire.RESET, 0.1)
             break
         except Failure:
+    peer.put(wire.reset(peer.remote ^ 1, peer.conn, wire.UNKNOWN_ID))
+    peer.put(wire.reset(0, peer.conn, wire.UNKNOWN_ID))
             # The rate of answers is limited.
             continue
     else:
         raise Failure("no RESET")
-    equal((reset.dst_conn, reset.conn, reset.reason), (0, unknown, wire.UNKNOWN_ID), "RESET")
+    equal((reset.dst_conn, reset.conn, reset.reason), (peer.conn, unknown, wire.UNKNOWN_ID),
+          "RESET")
+    check(all(p.dst_conn == peer.conn for p in peer.log if p.kind == wire.RESET), "others")
 
 
 @test
@@ -283,6 +287,9 @@ def test_the_last_queue_pair_closes(env):
 
 
 @test
+    # Of these nobody knows whom to tell.
+    peer.put(wire.data(unknown, 0, 0, peer.tick(), wire.VOID))
+    peer.put(wire.ack(unknown, []))
 def test_data_in_any_order(env):
     peer, qp = env.pair()
     data = pattern(40 * MTU + 17)
@@ -456,7 +463,7 @@ def test_paths_that_there_are_not(env):
     peer.put(wire.data(peer.remote, 8, wire.first_psn(peer.remote, 8), peer.tick(), wire.WRITE,
                        dst_qp=qp.number, src_qp=peer.number, msn=peer.msn, payload=b"x" * 8,
                        address=qp.address, rkey=qp.rkey, stream_flags=wire.LAST))
-    peer.put(wire.probe(peer.remote, 9, peer.tick(), 0))
+    peer.put(wire.probe(peer.remote, 9, peer.tick(), 0, peer.conn))
     peer.put(wire.ack(peer.remote, [wire.block(60000, 1, 2)]))
     peer.probe()
     check(not any(p.kind == wire.ACK and any(b.path > 7 for b in p.blocks) for p in peer.log),
@@ -513,7 +520,7 @@ def test_packets_that_no_parser_takes(env):
         peer.put(bad)
     # Payload where there must be none.
     peer.put(peer.packet(wire.READ_REQUEST, length=8, payload=b"abcd", **fields))
-    peer.put(wire.probe(peer.remote, 0, peer.tick(), psn) + b"abcd")
+    peer.put(wire.probe(peer.remote, 0, peer.tick(), psn, peer.conn) + b"abcd")
     block = peer.probe()
     equal((block.cum, block.lengths), (psn, 0), "nothing arrived")
     peer.put(good)
@@ -1099,7 +1106,7 @@ def test_ACKs_that_get_lost_try_another_plane(env):
     peer.connect(qp)
     peer.forget()
     for _ in range(8):
-        peer.put(wire.probe(peer.remote, 0, peer.tick(), peer.path().next))
+        peer.put(wire.probe(peer.remote, 0, peer.tick(), peer.path().next, peer.conn))
         ack = peer.expect("ACK", lambda p: p.kind == wire.ACK and p.blocks[0].stamp == peer.stamp)
         if ack.plane == 1:
             return

@@ -91,9 +91,9 @@ def data(dst_conn, path, psn, stamp, opcode, *, epoch_route=0, stream_flags=0, d
     return seal(DATA, dst_conn, rest, payload, flags)
 
 
-def probe(dst_conn, path, stamp, next_psn, epoch_route=0, flags=CRC):
-    rest = struct.pack("!HBBII", path, epoch_route, 0, stamp & 0xFFFFFFFF,
-                       next_psn & 0xFFFFFFFF)
+def probe(dst_conn, path, stamp, next_psn, src_conn, epoch_route=0, flags=CRC):
+    rest = struct.pack("!HBBIII", path, epoch_route, 0, stamp & 0xFFFFFFFF,
+                       next_psn & 0xFFFFFFFF, src_conn)
     return seal(PROBE, dst_conn, rest, flags=flags)
 
 
@@ -182,8 +182,9 @@ def _parse_data(p, rest):
 
 
 def _parse_probe(p, rest):
-    p.path, p.epoch_route, _, p.stamp, p.next_psn = struct.unpack_from("!HBBII", rest)
-    return 12
+    p.path, p.epoch_route, _, p.stamp, p.next_psn, p.src_conn = struct.unpack_from(
+        "!HBBIII", rest)
+    return 16
 
 
 def _parse_ack(p, rest):

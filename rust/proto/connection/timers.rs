@@ -78,6 +78,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
                 route_epoch: route.epoch,
                 stamp,
                 next_psn,
+                src_conn: self.cfg.local_id,
             };
             return Some(ProbeTx { header, route });
         }

@@ -9,7 +9,7 @@ use crate::psn::Psn;
 use crate::time::Stamp;
 
 /// Bytes of a probe, base included.
-pub const PROBE_LEN: usize = 24;
+pub const PROBE_LEN: usize = 28;
 
 /// A probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct ProbeHeader {
     pub stamp: Stamp,
     /// One past the highest PSN sent on the path.
     pub next_psn: Psn,
+    /// The sender's connection id: who does not know the receiver's tells this one so.
+    pub src_conn: u32,
 }
 
 impl ProbeHeader {
@@ -31,12 +33,14 @@ impl ProbeHeader {
         r.u8()?;
         let stamp = Stamp(r.u32()?);
         let next_psn = Psn(r.u32()?);
+        let src_conn = r.u32()?;
         r.done()?;
         Ok(ProbeHeader {
             path,
             route_epoch,
             stamp,
             next_psn,
+            src_conn,
         })
     }
 
@@ -49,6 +53,7 @@ impl ProbeHeader {
         w.u8(0)?;
         w.u32(self.stamp.0)?;
         w.u32(self.next_psn.0)?;
+        w.u32(self.src_conn)?;
         Some(w.len())
     }
 }

@@ -55,8 +55,8 @@ impl ResetHeader {
         Ok(ResetHeader { conn, reason })
     }
 
-    /// Writes the packet, CRC field zero; `dst_conn` is the peer's own id, 0 if not known. Returns
-    /// its length, `None` if `buf` is too short.
+    /// Writes the packet, CRC field zero; `dst_conn` is the receiver's own id. Returns its length,
+    /// `None` if `buf` is too short.
     pub fn emit(&self, dst_conn: u32, flags: PacketFlags, buf: &mut [u8]) -> Option<usize> {
         let mut w = Writer::new(buf);
         base::emit(&mut w, PacketType::Reset, flags, RESET_LEN, dst_conn)?;

@@ -176,6 +176,7 @@ fn describe(h: &Header<'_>) -> Vec<(&'static str, String)> {
             ("route_epoch", p.route_epoch.to_string()),
             ("stamp", hex32(p.stamp.0)),
             ("next_psn", hex32(p.next_psn.0)),
+            ("src_conn", hex32(p.src_conn)),
         ]),
         Body::Datagram(p) => {
             d.extend([
@@ -303,6 +304,7 @@ fn build(v: &Vector) -> Vec<u8> {
             next_psn: Psn(n32("next_psn")),
         }
         .emit(dst, flags, &mut buf),
+            src_conn: n32("src_conn"),
         "DATAGRAM" => DatagramHeader {
             dst_qpn: Qpn(n32("dst_qpn")),
             src_qpn: Qpn(n32("src_qpn")),
