@@ -339,7 +339,8 @@ enum metaroce_ofl_event {
  * @cq_del: nothing completes to it any more on return. Cannot fail.
  *
  * @conn_add: makes a connection. The device sends INIT as soon as a queue
- *	pair is on it, answers that of the peer, and owns it from then on:
+ *	pair is on it, with the first PSN that @qp_add or @qp_modify gave it,
+ *	answers that of the peer, and owns it from then on:
  *	paths, acknowledgements, repetitions, congestion control.
  * @conn_set_planes: planes have come, gone, or got other addresses; those of
  *	@conn are the old ones until it returns, @planes has @n of them. The

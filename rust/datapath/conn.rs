@@ -84,6 +84,7 @@ use proto::{
     wire::{
         AckBlock,
         Gid,
+        Token,
         MAX_ACK_BLOCKS,
         MAX_PLANES, //
     },
@@ -329,10 +330,10 @@ impl Conn {
             }),
             GFP_KERNEL,
         )?;
-        endpoint.host().conns.insert(id, conn.clone())?;
         let place = Place::new()?;
-        conn.timer.attach(conn.clone());
+        endpoint.host().conns.insert(id, conn.clone())?;
         endpoint.ways.insert(place, key, id);
+        conn.timer.attach(conn.clone());
         Ok(conn)
     }
 
@@ -386,12 +387,13 @@ impl Conn {
     /// Introduces the connection to the peer by a pair of queue pairs, unless the peer is known.
     ///
     /// The latest introduction counts, as the peer may not have the pair of an earlier one ready.
-    pub(super) fn introduce(&self, local: Qpn, peer: Qpn) {
+    pub(super) fn introduce(&self, local: Qpn, peer: Qpn, token: Token) {
         self.inner.lock().proto.start(
             now(),
             Intro {
                 local_qpn: local,
                 peer_qpn: peer,
+                token,
                 local_gid: self.key.local,
                 peer_gid: self.key.remote,
             },
@@ -617,9 +619,9 @@ impl Conn {
         // The RESET goes out.
         self.run();
         drop(self.endpoint.host().conns.remove(self.id));
+        self.endpoint.ways.remove(&self.key, self.id);
         self.timer.stop();
     }
-        self.endpoint.ways.remove(&self.key, self.id);
 }
 
 impl ConnInner {

@@ -16,7 +16,6 @@ use crate::rdma::qp::{
     QpType, //
 };
 use kernel::sync::Arc;
-use proto::packet::Qpn;
 
 impl Qp {
     /// The peer has a connection for this queue pair alone: has it leave the one that it shares.
@@ -59,7 +58,7 @@ impl Qp {
                 .filter(|old| old.key().remote == new.key().remote)
                 .filter(|old| old.key().local == new.key().local);
             if old.is_some() {
-                new.introduce(Qpn(self.qpn()), Qpn(inner.attr.dest_qp_num));
+                self.introduce(&inner, &new);
                 inner.conn = Some(new.clone());
                 // What was sent before `modify` to RTS there is none of.
                 if inner.state != QpState::ReadyToReceive {

@@ -84,6 +84,10 @@ use proto::{
         WcStatus,
         MSG_WINDOW, //
     },
+    wire::{
+        InitHeader,
+        Token, //
+    },
 };
 
 /// Responses kept by a responder: twice the most that a peer may ask for at a time.
@@ -297,20 +301,26 @@ impl Qp {
         drop(old);
     }
 
-    /// Whether a connection that INIT or a packet asks for, from `peer` with GID `gid`, is this
-    /// queue pair's.
-    pub(super) fn conn_for(&self, peer: Qpn, gid: &[u8; 16]) -> Option<Arc<Conn>> {
+    /// Introduces a connection to the peer by this queue pair.
+    pub(super) fn introduce(&self, inner: &Locked<'_>, conn: &Conn) {
+        let peer = Qpn(inner.attr.dest_qp_num);
+        conn.introduce(Qpn(self.qpn()), peer, inner.token());
+    }
+
+    /// Returns the connection that INIT asks for, if it is from the queue pair that this one is
+    /// connected to.
+    pub(super) fn conn_for(&self, init: &InitHeader) -> Option<Arc<Conn>> {
         let inner = self.inner.lock();
         let receives = !matches!(inner.state, QpState::Reset | QpState::Init | QpState::Error);
-        (receives && inner.attr.dest_qp_num == peer.0 && inner.attr.address.dgid.0 == *gid)
-            .then(|| inner.conn.clone())?
+        (receives && inner.is_introduced_by(init)).then(|| inner.conn.clone())?
     }
 
     /// Returns the connection at a device that an INIT is for, as [`Self::conn_for`] does.
-    pub(super) fn foreign_for(&self, peer: Qpn, gid: &[u8; 16]) -> Option<Arc<Foreign>> {
+    pub(super) fn foreign_for(&self, init: &InitHeader) -> Option<Arc<Foreign>> {
         let inner = self.inner.lock();
-        let known = inner.attr.dest_qp_num == peer.0 && inner.attr.address.dgid.0 == *gid;
-        known.then(|| inner.foreign.clone())?
+        inner
+            .is_introduced_by(init)
+            .then(|| inner.foreign.clone())?
     }
 
     /// Sets the attributes in `mask` and moves to the state among them. Process context.
@@ -382,7 +392,7 @@ impl Qp {
             QpState::Init | QpState::SendQueueError => {}
             QpState::ReadyToReceive => {
                 if let Some(conn) = &conn {
-                    conn.introduce(qpn, Qpn(inner.attr.dest_qp_num));
+                    self.introduce(inner, conn);
                 }
                 let old = core::mem::replace(&mut inner.conn, conn);
                 inner.peer_gone = false;
@@ -394,7 +404,13 @@ impl Qp {
             QpState::ReadyToSend => {
                 let cfg = inner.send_config(qpn, self.is_unreliable());
                 match from {
-                    QpState::ReadyToReceive => inner.send.reset(cfg),
+                    QpState::ReadyToReceive => {
+                        inner.send.reset(cfg);
+                        // The peer may know only this of what is known now.
+                        if let Some(conn) = &inner.conn {
+                            self.introduce(inner, conn);
+                        }
+                    }
                     _ => inner.send.set_limits(&cfg),
                 }
                 if from == QpState::SendQueueError {
@@ -649,6 +665,31 @@ impl QpInner {
             },
             unreliable,
         }
+    }
+
+    /// By what the peer knows this queue pair.
+    fn token(&self) -> Token {
+        let expected = self.state == QpState::ReadyToReceive;
+        let psn = match expected {
+            true => self.attr.rq_psn,
+            false => self.attr.sq_psn,
+        };
+        Token { psn, expected }
+    }
+
+    /// Whether an INIT is from the queue pair that this one is connected to, and its sender knows
+    /// what the application has told the two.
+    fn is_introduced_by(&self, init: &InitHeader) -> bool {
+        let Token { psn, expected } = init.token;
+        let numbered = match self.state {
+            // What it is going to number its requests from is not known yet.
+            QpState::ReadyToReceive if expected => false,
+            _ if expected => self.attr.sq_psn == psn,
+            _ => self.attr.rq_psn == psn,
+        };
+        numbered
+            && self.attr.dest_qp_num == init.src_qpn.0
+            && self.attr.address.dgid.0 == init.src_gid.0
     }
 
     /// The entry of the receive queue that is receive `rsn`.

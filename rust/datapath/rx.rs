@@ -293,7 +293,7 @@ impl Receiver {
     /// Hands an INIT over to the device that has the queue pair which it names, if there is one.
     fn is_for_device(&self, skb: &RxSkb, at: (usize, usize), init: &InitHeader) -> bool {
         let qp = self.host.qps.lookup(init.dst_qpn.0);
-        let foreign = qp.and_then(|qp| qp.foreign_for(init.src_qpn, &init.src_gid.0));
+        let foreign = qp.and_then(|qp| qp.foreign_for(init));
         foreign.is_some_and(|foreign| {
             foreign.take(skb, at);
             true
@@ -314,8 +314,8 @@ impl Receiver {
     }
 
     /// A peer asks for a connection, and gets one only if it names a queue pair here that is
-    /// connected to the one it names there: a stranger creates no state. Or it tells of its planes
-    /// on a connection that there is.
+    /// connected to the one it names there, and knows what this one expects: a stranger creates no
+    /// state. Or it tells of its planes on a connection that there is.
     fn init(
         &self,
         meta: &Meta,
@@ -332,7 +332,7 @@ impl Receiver {
         let unknown = Reject::Drop(Drop::UnknownQueuePair);
         let qp = self.host.qps.lookup(init.dst_qpn.0).ok_or(unknown)?;
         let conn = qp
-            .conn_for(init.src_qpn, &init.src_gid.0)
+            .conn_for(init)
             .filter(|conn| conn.key().local == init.dst_gid)
             .ok_or(unknown)?;
         let outcome = conn.inner.lock().proto.on_init(now(), init);

@@ -40,7 +40,6 @@ use proto::{
         DataFields,
         Opcode,
         PathId,
-        Qpn,
         TxDesc, //
     },
     path::Tx,
@@ -525,7 +524,7 @@ impl Qp {
                 if inner.state == QpState::ReadyToSend {
                     inner.sq.stay_awake();
                 }
-                conn.introduce(Qpn(self.qpn()), Qpn(inner.attr.dest_qp_num));
+                self.introduce(&inner, conn);
                 turn = Turn::Blocked;
                 break;
             }

@@ -196,7 +196,8 @@ class Peer:
         fields = dict(dst_conn=self.remote if kind == wire.INIT_ACK else 0, src_conn=self.conn,
                       revision=self.revision, src_qp=self.number, dst_qp=self.qp.number,
                       src_gid=self.gid, dst_gid=self.qp.device.gid, features=self.features,
-                      mtu=self.mtu, paths=self.room, planes=self.planes())
+                      mtu=self.mtu, paths=self.room, planes=self.planes(),
+                      psn=self.qp.rq_psn if kind == wire.INIT else 0)
         fields.update(change)
         return wire.init(kind, **fields)
 

@@ -31,11 +31,13 @@ class Device:
 
 
 class QueuePair:
-    """A queue pair with a region of memory, in RTS and connected to a peer."""
+    """A queue pair with a region of memory, connected to a peer: in RTS, or only in RTR."""
 
     def __init__(self, device, peer_gid, peer_qp, *, sq_psn, rq_psn, mtu=256, depth=64,
-                 length=1 << 20, access=ACCESS, retry_cnt=7, rnr_retry=7, rnr_timer=12):
+                 length=1 << 20, access=ACCESS, retry_cnt=7, rnr_retry=7, rnr_timer=12,
+                 sends=True):
         self.device = device
+        self.sq_psn, self.rq_psn = sq_psn, rq_psn
         self.mr = MR(device.pd, length, access)
         self.mr.write(bytes(length), length)
         self.cq = CQ(device.ctx, 4 * depth)
@@ -56,6 +58,8 @@ class QueuePair:
         attr.max_dest_rd_atomic = 4
         attr.min_rnr_timer = rnr_timer
         self.qp.to_rtr(attr)
+        if not sends:
+            return
         attr.sq_psn = sq_psn
         attr.max_rd_atomic = 4
         # 4.3 s eight times: no machine is so slow as to make it give up.

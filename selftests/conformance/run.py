@@ -112,7 +112,8 @@ def test_vectors(env):
             continue
         good += 1
         p = wire.parse(raw)
-        for name, ours in (("msn", "msn"), ("psn", "psn"), ("path", "path"), ("rsn", "rsn"),
+        for name, ours in (("msn", "msn"), ("psn", "psn"), ("expected", "expected"),
+                           ("path", "path"), ("rsn", "rsn"),
                            ("dst_conn", "dst_conn"), ("src_conn", "src_conn"),
                            ("offset", "offset"), ("epoch", "epoch"), ("paths", "paths"),
                            ("revision", "revision"), ("payload_mtu", "mtu")):
@@ -133,6 +134,7 @@ def test_INIT_of_the_queue_pair(env):
     equal(init.dst_conn, 0, "receiver's connection id")
     check(init.src_conn != 0, "connection id 0")
     equal((init.src_qp, init.dst_qp), (qp.number, peer.number), "queue pairs")
+    equal(init.psn, qp.rq_psn if init.expected else qp.sq_psn, "PSN")
     equal((init.src_gid, init.dst_gid), (env.device.gid, peer.gid), "GIDs")
     equal(init.features & wire.FEATURE_CRC, wire.FEATURE_CRC, "features")
     equal(len(init.planes), 2, "planes")
@@ -140,7 +142,7 @@ def test_INIT_of_the_queue_pair(env):
     equal(init.planes[0][0], env.device.gid, "first plane")
     check(init.mtu >= MTU, "payload of %d bytes at most", init.mtu)
     check(1 <= init.paths <= 64, "%d paths", init.paths)
-    equal(len(init.raw), 64 + 24 * 2, "length")
+    equal(len(init.raw), 68 + 24 * 2, "length")
     # It is repeated until it is answered.
     again = peer.expect("another INIT", lambda p: p.kind == wire.INIT)
     equal(again.src_conn, init.src_conn, "connection id of the second INIT")
@@ -195,6 +197,8 @@ def test_strangers_are_not_answered(env):
     peer = env.peer()
     peer.qp = qp = env.qp(peer)
     for change in (dict(src_qp=peer.number + 1), dict(dst_qp=0xABCDEF),
+                   dict(psn=qp.rq_psn ^ 1), dict(psn=0), dict(psn=qp.sq_psn),
+                   dict(expected=1), dict(psn=qp.sq_psn ^ 1, expected=1),
                    dict(src_gid=wire.gid_of("192.0.2.1")), dict(dst_gid=peer.gid)):
         peer.put(peer.init(**change))
     # Nor is an INIT without a CRC, or with a wrong one.
@@ -217,6 +221,29 @@ def test_strangers_are_not_answered(env):
 
 
 @test
+def test_a_queue_pair_that_may_not_send_yet(env):
+    peer = env.peer()
+    peer.qp = qp = env.qp(peer, sends=False)
+    init = peer.expect("INIT", lambda p: p.kind == wire.INIT)
+    equal((init.psn, init.expected), (qp.rq_psn, 1), "PSN")
+    # It does not know yet what it will number its requests from.
+    for psn in (0, qp.sq_psn, qp.rq_psn):
+        peer.put(peer.init(psn=psn, expected=1))
+    peer.conn ^= 1
+    peer.put(peer.init())
+    ack = peer.expect("INIT_ACK", lambda p: p.kind == wire.INIT_ACK)
+    equal(ack.dst_conn, peer.conn, "who is answered")
+
+
+@test
+def test_a_peer_that_may_not_send_yet(env):
+    peer = env.peer()
+    peer.qp = qp = env.qp(peer)
+    peer.put(peer.init(psn=qp.sq_psn, expected=1))
+    peer.expect("INIT_ACK", lambda p: p.kind == wire.INIT_ACK)
+
+
+@test
 def test_another_id_only_brings_a_probe(env):
     peer, qp = env.pair()
     peer.put(peer.init(src_conn=peer.conn ^ 0x5555))
@@ -235,6 +262,8 @@ def test_RESET_of_a_restarted_peer(env):
     # Whoever knows only one of the two ids, or none.
     peer.put(wire.reset(peer.remote, peer.conn ^ 1, wire.UNKNOWN_ID))
     peer.put(wire.reset(peer.remote, peer.conn ^ 1, wire.CLOSED))
+    peer.put(wire.reset(peer.remote ^ 1, peer.conn, wire.UNKNOWN_ID))
+    peer.put(wire.reset(0, peer.conn, wire.UNKNOWN_ID))
     peer.probe()
     equal(qp.in_error(), False, "error state")
     qp.recv(1, 0, 64)
@@ -256,14 +285,15 @@ def test_unknown_ids_are_answered_with_RESET(env):
     peer = env.peer()
     peer.qp = env.qp(peer)
     unknown = 0x0BADCAFE
+    # Of these nobody knows whom to tell.
+    peer.put(wire.data(unknown, 0, 0, peer.tick(), wire.VOID))
+    peer.put(wire.ack(unknown, []))
     for _ in range(600):
         peer.put(wire.probe(unknown, 0, peer.tick(), 0, peer.conn))
         try:
             reset = peer.expect("RESET", lambda p: p.kind == wire.RESET, 0.1)
             break
         except Failure:
-    peer.put(wire.reset(peer.remote ^ 1, peer.conn, wire.UNKNOWN_ID))
-    peer.put(wire.reset(0, peer.conn, wire.UNKNOWN_ID))
             # The rate of answers is limited.
             continue
     else:
@@ -287,9 +317,6 @@ def test_the_last_queue_pair_closes(env):
 
 
 @test
-    # Of these nobody knows whom to tell.
-    peer.put(wire.data(unknown, 0, 0, peer.tick(), wire.VOID))
-    peer.put(wire.ack(unknown, []))
 def test_data_in_any_order(env):
     peer, qp = env.pair()
     data = pattern(40 * MTU + 17)
@@ -1086,7 +1113,7 @@ def test_a_plane_that_comes_later_is_tried_out(env):
     peer.addresses = both
     peer.revision = 1
     # Told under the connection's id; the queue pairs that it names do not matter.
-    peer.put(peer.init(dst_conn=peer.remote, src_qp=0xFFFFFF, dst_qp=0xFFFFFE))
+    peer.put(peer.init(dst_conn=peer.remote, src_qp=0xFFFFFF, dst_qp=0xFFFFFE, psn=0))
     peer.expect("INIT_ACK", lambda p: p.kind == wire.INIT_ACK)
     probe = peer.expect("PROBE on the new plane", lambda p: p.kind == wire.PROBE and p.plane == 1)
     equal(probe.path % 2, 1, "path, modulo 2")

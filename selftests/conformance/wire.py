@@ -125,9 +125,9 @@ def ack(dst_conn, blocks, rate=0, flags=CRC):
 
 
 def init(kind, dst_conn, src_conn, revision, src_qp, dst_qp, src_gid, dst_gid, features, mtu,
-         paths, planes):
-    rest = struct.pack("!III16s16sIHBB", src_conn, revision << 24 | src_qp, dst_qp, src_gid,
-                       dst_gid, features, mtu, paths, len(planes))
+         paths, planes, psn, expected=0):
+    rest = struct.pack("!III16s16sIHBBI", src_conn, revision << 24 | src_qp, dst_qp, src_gid,
+                       dst_gid, features, mtu, paths, len(planes), expected << 24 | psn)
     for gid, speed, number, up in planes:
         rest += struct.pack("!16sIBBH", gid, speed, number, up, 0)
     return seal(kind, dst_conn, rest)
@@ -210,12 +210,13 @@ def _parse_ack(p, rest):
 
 def _parse_init(p, rest):
     (p.src_conn, src, p.dst_qp, p.src_gid, p.dst_gid, p.features, p.mtu, p.paths,
-     n) = struct.unpack_from("!III16s16sIHBB", rest)
+     n, psn) = struct.unpack_from("!III16s16sIHBBI", rest)
     p.revision, p.src_qp, p.dst_qp = src >> 24, src & 0xFFFFFF, p.dst_qp & 0xFFFFFF
+    p.psn, p.expected = psn & 0xFFFFFF, psn >> 24 & 1
     if not 1 <= n <= 8:
         raise Malformed("planes")
-    p.planes = [struct.unpack_from("!16sIBBH", rest, 52 + 24 * i)[:4] for i in range(n)]
-    return 52 + 24 * n
+    p.planes = [struct.unpack_from("!16sIBBH", rest, 56 + 24 * i)[:4] for i in range(n)]
+    return 56 + 24 * n
 
 
 def _parse_reset(p, rest):

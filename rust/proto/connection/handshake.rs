@@ -19,7 +19,7 @@ use crate::packet::{PathId, Qpn};
 use crate::psn::Psn;
 use crate::state::Writer;
 use crate::time::{Duration, Instant};
-use crate::wire::{Features, Gid, InitHeader, PacketFlags, Plane, ResetHeader, ResetReason};
+use crate::wire::{Features, Gid, InitHeader, PacketFlags, Plane, ResetHeader, ResetReason, Token};
 
 /// Wait before the first repetition of INIT; doubled each time.
 const RETRY_FIRST: Duration = Duration::from_millis(2);
@@ -52,6 +52,8 @@ pub struct Intro {
     pub local_qpn: Qpn,
     /// The peer's QP that it is connected to.
     pub peer_qpn: Qpn,
+    /// By what the peer knows that the two belong together. Says nothing in an answer.
+    pub token: Token,
     /// GID of the local QP.
     pub local_gid: Gid,
     /// GID of the peer's QP.
@@ -203,6 +205,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
         self.handshake.answer = Intro {
             local_qpn: init.dst_qpn,
             peer_qpn: init.src_qpn,
+            token: Token::default(),
             local_gid: init.dst_gid,
             peer_gid: init.src_gid,
         };
@@ -334,6 +337,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             src_conn: self.cfg.local_id,
             src_qpn: intro.local_qpn,
             dst_qpn: intro.peer_qpn,
+            token: intro.token,
             src_gid: intro.local_gid,
             dst_gid: intro.peer_gid,
             features,

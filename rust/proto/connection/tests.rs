@@ -43,6 +43,10 @@ fn intro(a: &Conn, b: &Conn) -> Intro {
     Intro {
         local_qpn: Qpn(a.local_id() & 0xff),
         peer_qpn: Qpn(b.local_id() & 0xff),
+        token: wire::Token {
+            psn: a.local_id() >> 8,
+            expected: a.local_id() & 1 == 0,
+        },
         local_gid: a.local_planes().get(0).unwrap().gid,
         peer_gid: b.local_planes().get(0).unwrap().gid,
     }

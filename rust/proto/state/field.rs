@@ -10,7 +10,7 @@ use crate::psn::{Msn, Psn, Rsn};
 use crate::recovery::Transmission;
 use crate::time::{Instant, Stamp};
 use crate::wire::cursor::{Reader, Writer};
-use crate::wire::{Gid, Plane, PlaneList};
+use crate::wire::{Gid, Plane, PlaneList, Token};
 
 /// A value in a state.
 pub(crate) trait Field: Sized {
@@ -187,9 +187,11 @@ fields!(Route {
 });
 fields!(Transmission { stamp, route_epoch });
 fields!(Plane { gid, speed, id, up });
+fields!(Token { psn, expected });
 fields!(Intro {
     local_qpn,
     peer_qpn,
+    token,
     local_gid,
     peer_gid,
 });

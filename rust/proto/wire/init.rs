@@ -7,9 +7,11 @@ use super::{base, Gid, PacketFlags, PacketType, WireError, MAX_PLANES};
 use crate::packet::Qpn;
 
 /// Bytes of an INIT without planes, base included.
-pub const INIT_FIXED_LEN: usize = 64;
+pub const INIT_FIXED_LEN: usize = 68;
 /// Bytes of one plane.
 const PLANE_LEN: usize = 24;
+/// Flag beside the token, see [`Token::expected`].
+const TOKEN_EXPECTED: u8 = 1 << 0;
 
 /// Optional features, a wire bit set. Unknown bits are ignored: a feature is in use if both sides
 /// know it.
@@ -98,6 +100,16 @@ impl PlaneList {
     }
 }
 
+/// A number that the application has told the two QPs that it connects, and nobody else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Token {
+    /// 24 bits.
+    pub psn: u32,
+    /// It is what the sender's QP expects requests from (`rq_psn`), which it knows earlier than what
+    /// it numbers its own from (`sq_psn`).
+    pub expected: bool,
+}
+
 /// The body that INIT and INIT_ACK share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitHeader {
@@ -107,6 +119,9 @@ pub struct InitHeader {
     pub src_qpn: Qpn,
     /// The QP of the receiver that it is connected to.
     pub dst_qpn: Qpn,
+    /// What shows that the application has connected the two. Says nothing in an INIT_ACK, and
+    /// where the receiver's connection id is known.
+    pub token: Token,
     /// GID of the sender's QP.
     pub src_gid: Gid,
     /// GID of the receiver's QP.
@@ -134,6 +149,7 @@ impl InitHeader {
         let payload_mtu = r.u16()?;
         let paths = r.u8()?;
         let n_planes = r.u8()?;
+        let (kind, psn) = r.u8_u24()?;
         if n_planes == 0 || usize::from(n_planes) > MAX_PLANES {
             return Err(WireError::BadPlaneCount);
         }
@@ -153,6 +169,10 @@ impl InitHeader {
             src_conn,
             src_qpn: Qpn(src_qpn),
             dst_qpn: Qpn(dst_qpn),
+            token: Token {
+                psn,
+                expected: kind & TOKEN_EXPECTED != 0,
+            },
             src_gid,
             dst_gid,
             features,
@@ -190,6 +210,8 @@ impl InitHeader {
         w.u16(self.payload_mtu)?;
         w.u8(self.paths)?;
         w.u8(self.planes.len())?;
+        let kind = u8::from(self.token.expected) * TOKEN_EXPECTED;
+        w.u8_u24(kind, self.token.psn)?;
         for p in planes {
             w.bytes(&p.gid.0)?;
             w.u32(p.speed)?;

@@ -22,7 +22,7 @@ pub use base::{Base, PacketFlags, PacketType};
 pub use data::{data_header_len, patch, DataHeader, DATA_FIXED_LEN};
 pub use datagram::{DatagramHeader, DATAGRAM_LEN};
 pub use error::WireError;
-pub use init::{Features, InitHeader, Plane, PlaneList, INIT_FIXED_LEN};
+pub use init::{Features, InitHeader, Plane, PlaneList, Token, INIT_FIXED_LEN};
 pub use probe::{ProbeHeader, PROBE_LEN};
 pub use reset::{ResetHeader, ResetReason, RESET_LEN};
 

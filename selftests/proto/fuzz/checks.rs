@@ -10,7 +10,7 @@ use proto::packet::{Opcode, PathId, Qpn, TxDesc};
 use proto::path::{Arrival, Path, Rx, TxSlot, SPAN};
 use proto::psn::Psn;
 use proto::time::{Duration, Instant};
-use proto::wire::{self, AckBlock, Body, Features, Gid, InitHeader, Plane, PlaneList};
+use proto::wire::{self, AckBlock, Body, Features, Gid, InitHeader, Plane, PlaneList, Token};
 
 /// Whatever parses is written again as it was read, reserved fields aside.
 pub fn parse(data: &[u8]) {
@@ -81,6 +81,7 @@ fn established(now: Instant) -> Conn {
         src_conn: 0x8765_4321,
         src_qpn: Qpn(1),
         dst_qpn: Qpn(2),
+        token: Token::default(),
         src_gid: Gid::from_v4([10, 0, 0, 2]),
         dst_gid: Gid::from_v4([10, 0, 0, 1]),
         features: Features(0),

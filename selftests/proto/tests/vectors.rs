@@ -11,7 +11,7 @@ use proto::psn::{Msn, Psn, Rsn};
 use proto::time::Stamp;
 use proto::wire::{
     self, crc, AckBlock, Body, DataHeader, DatagramHeader, Features, Gid, Header, InitHeader,
-    PacketFlags, Plane, PlaneList, ProbeHeader, ResetHeader, ResetReason, WireError,
+    PacketFlags, Plane, PlaneList, ProbeHeader, ResetHeader, ResetReason, Token, WireError,
 };
 
 const VECTORS: &str = include_str!("../vectors/wire-v1.txt");
@@ -223,6 +223,8 @@ fn describe(h: &Header<'_>) -> Vec<(&'static str, String)> {
                 ("src_conn", hex32(p.src_conn)),
                 ("src_qpn", hex24(p.src_qpn.0)),
                 ("dst_qpn", hex24(p.dst_qpn.0)),
+                ("psn", hex24(p.token.psn)),
+                ("expected", u8::from(p.token.expected).to_string()),
                 ("src_gid", to_hex(&p.src_gid.0)),
                 ("dst_gid", to_hex(&p.dst_gid.0)),
                 ("features", p.features.0.to_string()),
@@ -302,9 +304,9 @@ fn build(v: &Vector) -> Vec<u8> {
             route_epoch,
             stamp: Stamp(n32("stamp")),
             next_psn: Psn(n32("next_psn")),
+            src_conn: n32("src_conn"),
         }
         .emit(dst, flags, &mut buf),
-            src_conn: n32("src_conn"),
         "DATAGRAM" => DatagramHeader {
             dst_qpn: Qpn(n32("dst_qpn")),
             src_qpn: Qpn(n32("src_qpn")),
@@ -360,6 +362,10 @@ fn build(v: &Vector) -> Vec<u8> {
                 src_conn: n32("src_conn"),
                 src_qpn: Qpn(n32("src_qpn")),
                 dst_qpn: Qpn(n32("dst_qpn")),
+                token: Token {
+                    psn: n32("psn"),
+                    expected: v.num("expected") == 1,
+                },
                 src_gid: gid(v.get("src_gid").expect("a GID")),
                 dst_gid: gid(v.get("dst_gid").expect("a GID")),
                 features: Features(n32("features")),

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use proto::connection::Intro;
 use proto::packet::Qpn;
 use proto::path::{Path, RxStats, TxSlot, TxStats, SPAN};
-use proto::wire::{Gid, Plane, PlaneList};
+use proto::wire::{Gid, Plane, PlaneList, Token};
 
 use crate::calendar::Event;
 use crate::endpoint::{connection, Conn, Endpoint, LazySlots};
@@ -260,6 +260,7 @@ impl World {
         let intro = Intro {
             local_qpn: Qpn(1),
             peer_qpn: Qpn(1),
+            token: Token::default(),
             local_gid: gid(host),
             peer_gid: gid(peer),
         };

@@ -12,7 +12,7 @@ pub use metaroce_sim::rng::{seeds, Rng};
 
 use proto::connection::Intro;
 use proto::packet::Qpn;
-use proto::wire::{Gid, Plane, PlaneList};
+use proto::wire::{Gid, Plane, PlaneList, Token};
 
 pub use net::Sim;
 
@@ -37,6 +37,7 @@ pub fn intro(a: &Conn, b_planes: &PlaneList, local_qpn: u32, peer_qpn: u32) -> I
     Intro {
         local_qpn: Qpn(local_qpn),
         peer_qpn: Qpn(peer_qpn),
+        token: Token::default(),
         local_gid: a.local_planes().get(0).expect("a plane").gid,
         peer_gid: b_planes.get(0).expect("a plane").gid,
     }
