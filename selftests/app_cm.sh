@@ -33,11 +33,19 @@ test_rping_over_IPv6() {
 	rping_works "$(addr6 1 0)"
 }
 
+link_address() {
+	ip -n "$1" -6 -o addr show dev p0 scope link -tentative | sed 's/.*inet6 \([^/]*\).*/\1/'
+}
+
+# The kernel gives them some time after a device is up.
+have_link_addresses() { [ -n "$(link_address "$NS_A")" ] && [ -n "$(link_address "$NS_B")" ]; }
+
 test_rping_to_an_IPv6_address_of_the_link() {
 	local address
 
 	hosts_up 1
-	address=$(ip -n "$NS_A" -6 -o addr show dev p0 scope link | sed 's/.*inet6 \([^/]*\).*/\1/')
+	wait_for "addresses of the link" have_link_addresses
+	address=$(link_address "$NS_A")
 	cm "rping $address" rping -s -a "$address%p0" -C 10 -V -- \
 		rping -c -a "$address%p0" -C 10 -V
 }
