@@ -4,7 +4,7 @@
 
 use core::ops::DerefMut;
 
-use super::{index, AckOutcome, TxHalf, TxSlot, Waiting};
+use super::{index, AckOutcome, TxHalf, TxSlot, Waiting, Whose};
 use crate::bits::Bits256;
 use crate::congestion::{AckEvent, CongestionControl, LossEvent, MarkEvent};
 use crate::recovery::{is_lost, LossCause, Transmission};
@@ -95,10 +95,12 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             // Eifel (RFC 3522): acknowledged before the retransmission can have arrived.
             if slot.again
                 && !self.lost.get(i)
-                && slot.last.route_epoch == block.route_epoch
-                && slot.last.stamp.is_after(block.stamp)
+                && slot.route_epoch == block.route_epoch
+                && slot.stamp.is_after(block.stamp)
             {
-                slot.spurious = true;
+                if slot.whose == Whose::Caller {
+                    slot.whose = Whose::CallerSpurious;
+                }
                 out.spurious += 1;
                 out.reordered += u32::from(slot.cause != LossCause::Timeout);
             }
@@ -154,11 +156,11 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             let Some(slot) = self.slot_mut(i) else {
                 break;
             };
-            if is_lost(slot.last, arrived, reordering, allowance) {
+            if is_lost(slot.last(), arrived, reordering, allowance) {
                 slot.cause = cause;
                 self.lost.set(i);
                 out.lost += 1;
-            } else if !slot.again && !arrived.stamp.is_after(slot.last.stamp) {
+            } else if !slot.again && !arrived.stamp.is_after(slot.stamp) {
                 // Every packet behind went out later still.
                 break;
             }

@@ -20,17 +20,69 @@ use crate::time::{Duration, Instant, Stamp};
 use crate::wire::AckBlock;
 
 /// A packet that a path sent and that is not acknowledged, or acknowledged and not yet popped.
+///
+/// There are [`SPAN`] for each path, so its size is what a connection takes. Allocators round up to
+/// a power of two.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxSlot {
     desc: TxDesc,
-    last: Transmission,
+    /// With the route epoch: when it was last sent, and where.
+    stamp: Stamp,
+    route_epoch: u8,
     /// Sent more than once.
     again: bool,
-    /// Not the caller's: nothing is popped for it.
-    internal: bool,
     cause: LossCause,
-    /// Sent again though it had arrived.
-    spurious: bool,
+    whose: Whose,
+}
+
+const _: () = assert!(size_of::<TxSlot>() == 32);
+
+/// What is popped when a packet is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+enum Whose {
+    /// The caller's packet.
+    #[default]
+    Caller,
+    /// The caller's packet, which was sent again though it had arrived.
+    CallerSpurious,
+    /// Nothing: the connection sent it.
+    Internal,
+}
+
+impl Whose {
+    const fn new(internal: bool) -> Self {
+        if internal {
+            Self::Internal
+        } else {
+            Self::Caller
+        }
+    }
+}
+
+impl TxSlot {
+    fn new(desc: TxDesc, sent: Transmission, whose: Whose) -> Self {
+        Self {
+            desc,
+            stamp: sent.stamp,
+            route_epoch: sent.route_epoch,
+            again: false,
+            cause: LossCause::Gap,
+            whose,
+        }
+    }
+
+    fn last(&self) -> Transmission {
+        Transmission {
+            stamp: self.stamp,
+            route_epoch: self.route_epoch,
+        }
+    }
+
+    fn sent_again(&mut self, sent: Transmission) {
+        (self.stamp, self.route_epoch) = (sent.stamp, sent.route_epoch);
+        self.again = true;
+    }
 }
 
 /// A packet that the peer has acknowledged.

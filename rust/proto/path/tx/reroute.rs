@@ -46,7 +46,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             let Some(slot) = self.slot_mut(i) else {
                 break;
             };
-            if slot.last.route_epoch != epoch {
+            if slot.route_epoch != epoch {
                 slot.cause = LossCause::Timeout;
                 self.lost.set(i);
             }

@@ -4,7 +4,7 @@
 
 use core::ops::DerefMut;
 
-use super::{index, Acked, Tx, TxHalf, TxSlot, Waiting};
+use super::{index, Acked, Tx, TxHalf, TxSlot, Waiting, Whose};
 use crate::congestion::CongestionControl;
 use crate::packet::TxDesc;
 use crate::path::ACK_EVERY;
@@ -46,14 +46,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             stamp: self.stamp(now),
             route_epoch: self.route.epoch,
         };
-        *self.slot_mut(i)? = TxSlot {
-            desc,
-            last: sent,
-            again: false,
-            internal,
-            cause: LossCause::Gap,
-            spurious: false,
-        };
+        *self.slot_mut(i)? = TxSlot::new(desc, sent, Whose::new(internal));
         if self.outstanding.is_empty() {
             self.waiting = Waiting {
                 since: now,
@@ -115,8 +108,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             route_epoch: self.route.epoch,
         };
         let slot = self.slot_mut(i)?;
-        slot.last = sent;
-        slot.again = true;
+        slot.sent_again(sent);
         let cause = slot.cause;
         self.lost.clear(i);
         self.picked.clear(i);
@@ -144,10 +136,10 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
     pub fn pop_acked(&mut self) -> Option<Acked> {
         while let Some(i) = self.acked.take_from(index(self.una)) {
             let slot = self.slot_mut(i)?;
-            if !slot.internal {
+            if slot.whose != Whose::Internal {
                 return Some(Acked {
                     desc: slot.desc,
-                    spurious: slot.spurious,
+                    spurious: slot.whose == Whose::CallerSpurious,
                 });
             }
         }

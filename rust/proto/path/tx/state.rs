@@ -4,7 +4,7 @@
 
 use core::ops::DerefMut;
 
-use super::{index, TxHalf, TxSlot};
+use super::{index, TxHalf, TxSlot, Whose};
 use crate::congestion::Controller;
 use crate::recovery::LossCause;
 use crate::state::{Reader, StateError, Writer};
@@ -24,8 +24,8 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
         while let Some(i) = used.take_from(una) {
             let slot = self.slots.get(usize::from(i))?;
             w.put(&slot.desc)?;
-            w.put(&slot.last)?;
-            w.put(&slot.internal)?;
+            w.put(&slot.last())?;
+            w.put(&(slot.whose == Whose::Internal))?;
         }
         Some(())
     }
@@ -48,12 +48,9 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
             let (desc, last, internal) = (r.get()?, r.get()?, r.get()?);
             let slot = self.slot_mut(i).ok_or(StateError::Mismatch)?;
             *slot = TxSlot {
-                desc,
-                last,
                 again: true,
-                spurious: false,
-                internal,
                 cause: LossCause::Timeout,
+                ..TxSlot::new(desc, last, Whose::new(internal))
             };
         }
         Ok(())

@@ -88,7 +88,7 @@ impl<S: DerefMut<Target = [TxSlot]>> TxHalf<S> {
                 break;
             };
             // A stamp must be judged before it wraps, so very old ones go as well.
-            if lost > 0 && tick.wrapping_sub(slot.last.stamp.0) < 1 << 30 {
+            if lost > 0 && tick.wrapping_sub(slot.stamp.0) < 1 << 30 {
                 continue;
             }
             slot.cause = LossCause::Timeout;
