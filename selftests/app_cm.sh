@@ -12,7 +12,6 @@ modprobe rdma_ucm 2>/dev/null || [ -e /dev/infiniband/rdma_cm ] || skip_all "no 
 cm() { APP_TIMEOUT=$PATIENCE APP_LISTENS=cm_listens client_server "$@"; }
 
 cm_connected() { in_b rdma resource show cm_id | grep -q 'state CONNECT'; }
-cm_listens() { in_a rdma resource show cm_id | grep -q 'state LISTEN'; }
 
 rping_works() {
 	local address=$1

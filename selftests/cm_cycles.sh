@@ -9,18 +9,6 @@ modprobe rdma_ucm 2>/dev/null || [ -e /dev/infiniband/rdma_cm ] || skip_all "no 
 
 CYCLES=${CYCLES:-200}
 
-cm_listens() { in_a rdma resource show cm_id | grep -q 'state LISTEN'; }
-
-# Kernel memory that has no user that could be asked to give it up, in KiB. What
-# waits for an RCU grace period is not counted as kept.
-kernel_memory() {
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
-	sleep 1
-	awk '/^(SUnreclaim|KernelStack|PageTables|VmallocUsed|Percpu):/ { sum += $2 }
-		END { print sum }' /proc/meminfo
-}
-
 round() {
 	local address=$1 server
 

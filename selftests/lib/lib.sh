@@ -455,6 +455,19 @@ client_server() {
 # Does a program in A listen on this TCP port? (perftest's by default)
 server_listens() { [ -n "$(in_a ss -Hltn "sport = :${1:-18515}")" ]; }
 
+# Kernel memory that has no user that could be asked to give it up, in KiB. What
+# waits for an RCU grace period is not counted as kept.
+kernel_memory() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	sleep 1
+	awk '/^(SUnreclaim|KernelStack|PageTables|VmallocUsed|Percpu):/ { sum += $2 }
+		END { print sum }' /proc/meminfo
+}
+
+# Does a program in A listen by rdma_cm?
+cm_listens() { in_a rdma resource show cm_id | grep -q 'state LISTEN'; }
+
 # verbs_group GROUP [OPTION...]: the body of verbs_*.sh. QDISC is for the links of the first host.
 verbs_group() {
 	local group=$1 status=0

@@ -4,7 +4,7 @@
  *
  *   mrverbs test [-6] [-k PART_OF_NAME] [-x PART_OF_NAME] DEVICE_A DEVICE_B GROUP...
  *   mrverbs list
- *   mrverbs soak|flood|hold|info|cm_... ... for the shell tests
+ *   mrverbs soak|flood|hold|info|scale|cm_... ... for the shell tests
  *
  * Prints KTAP. Each test runs in a child process, so that it can be stopped,
  * and so that what it leaves behind is cleaned up by the kernel.
@@ -223,6 +223,7 @@ int main(int argc, char **argv)
 		{ "test", cmd_test }, { "list", cmd_list }, { "soak", cmd_soak },
 		{ "flood", cmd_flood }, { "hold", cmd_hold }, { "info", cmd_info },
 		{ "cm_serve", cmd_cm_serve }, { "cm_connect", cmd_cm_connect },
+		{ "scale", cmd_scale },
 	};
 	size_t i;
 

@@ -262,5 +262,6 @@ int cmd_hold(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_cm_serve(int argc, char **argv);
 int cmd_cm_connect(int argc, char **argv);
+int cmd_scale(int argc, char **argv);
 
 #endif /* MRVERBS_H */
