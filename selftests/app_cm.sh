@@ -3,8 +3,7 @@
 # Connection management: the programs that the distribution ships for it.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib/lib.sh"
-require rping ucmatose udaddy rdma_server rdma_client rdma_xserver rdma_xclient cmtime rstream \
-	ib_send_bw ib_write_bw ib_read_lat
+require rping ucmatose udaddy rdma_server rdma_client rdma_xserver rdma_xclient cmtime rstream
 modprobe rdma_ucm 2>/dev/null || [ -e /dev/infiniband/rdma_cm ] || skip_all "no rdma_ucm"
 
 # cm NAME SERVER-COMMAND -- CLIENT-COMMAND: as client_server, for programs that
@@ -105,26 +104,6 @@ test_cmtime() {
 	hosts_up 2
 	cm cmtime cmtime -b "$(addr4 1 0)" -c 50 -- cmtime -s "$(addr4 1 0)" -c 50
 	grep -E 'step|connect|disc' "$SCRATCH/client.$$"
-}
-
-perf() {
-	local program=$1
-
-	shift
-	cm "$program $*" "$program" -R -F "$@" -- "$program" -R -F "$@" "$(addr4 1 0)"
-	grep -A 3 '#bytes' "$SCRATCH/client.$$"
-}
-
-test_perftest_with_connection_manager() {
-	hosts_up 2
-	perf ib_send_bw -e -n 500 -s 65536
-	perf ib_write_bw -n 500 -s 65536
-	perf ib_read_lat -e -n 100 -s 4096
-}
-
-test_perftest_of_datagrams_with_connection_manager() {
-	hosts_up 2
-	perf ib_send_lat -c UD -n 200 -s 1024
 }
 
 # A request or a reply that is lost is repeated: the manager's own business.
@@ -246,8 +225,6 @@ ktap_run_all \
 	test_rdma_xclient_and_xserver \
 	test_rstream \
 	test_cmtime \
-	test_perftest_with_connection_manager \
-	test_perftest_of_datagrams_with_connection_manager \
 	test_loss \
 	test_nobody_listens \
 	test_exclusive_namespaces \
