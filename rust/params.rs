@@ -19,7 +19,7 @@ use proto::{
 };
 
 /// Most paths of a connection per plane.
-const MAX_PATHS_PER_PLANE: u8 = 16;
+pub(crate) const MAX_PATHS_PER_PLANE: u8 = 16;
 
 /// Returns the settings for a new connection.
 pub(crate) fn transport() -> Transport {

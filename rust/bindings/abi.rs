@@ -47,4 +47,15 @@ user_abi! {
         sq_mmap_offset: 8, sq_mmap_size: 8, rq_mmap_offset: 8, rq_mmap_size: 8,
         sq_entries: 4, sq_stride: 4, rq_entries: 4, rq_stride: 4, reserved: 16,
     }
+    metaroce_dv_device {
+        planes: 4, planes_up: 4, paths_per_plane: 4, law: 4, max_paths_per_plane: 4,
+        max_paths: 4, laws: 4, ordering: 4, ifindex: 32,
+    }
+    metaroce_dv_qp {
+        flags: 4, connection: 4, planes: 4, planes_up: 4, paths_per_plane: 4, paths: 4, law: 4,
+        ordering: 4,
+    }
+    metaroce_dv_modify_qp {
+        mask: 4, planes: 4, paths_per_plane: 4, law: 4, ordering: 4, reserved: 4,
+    }
 }

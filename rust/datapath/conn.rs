@@ -15,6 +15,10 @@ use super::{
         self,
         PlaneInfo, //
     },
+    wishes::{
+        ConnFacts,
+        Wishes, //
+    }, //
 };
 use crate::{
     net::{
@@ -140,6 +144,8 @@ pub(crate) struct Settings {
     /// Most bytes of payload of a packet that this side takes.
     pub(crate) payload_mtu: u16,
     pub(crate) law: Controller,
+    /// What of it is as its queue pair wants it.
+    pub(crate) wishes: Wishes,
 }
 
 /// A route of the transport, and what the kernel makes of it.
@@ -229,6 +235,7 @@ impl Ready {
 pub(crate) struct Conn {
     id: u32,
     key: ConnKey,
+    wishes: Wishes,
     pub(super) endpoint: Arc<Endpoint>,
     #[pin]
     pub(super) inner: SpinLockBh<ConnInner>,
@@ -283,6 +290,7 @@ impl Conn {
             transport,
             payload_mtu,
             law,
+            wishes,
         } = settings;
         let mut cfg = Config::new(id, random_u32(), plane::to_wire(&planes));
         cfg.paths_per_plane = transport.paths_per_plane;
@@ -306,6 +314,7 @@ impl Conn {
             pin_init!(Self {
                 id,
                 key,
+                wishes,
                 endpoint: endpoint.clone(),
                 inner <- new_spinlock_bh!(ConnInner {
                     proto,
@@ -345,6 +354,31 @@ impl Conn {
     /// Returns what tells it from the endpoint's other connections.
     pub(super) fn key(&self) -> &ConnKey {
         &self.key
+    }
+
+    /// Returns what of it is as its queue pair wanted it when it was made.
+    pub(super) fn wishes(&self) -> &Wishes {
+        &self.wishes
+    }
+
+    /// Returns what there is to know about it.
+    pub(super) fn facts(&self) -> ConnFacts {
+        let inner = self.inner.lock();
+        let mask = |has: fn(&PlaneInfo) -> bool| {
+            let planes = inner.planes.iter().enumerate();
+            planes
+                .filter(|(_, plane)| has(plane))
+                .fold(0, |mask, (i, _)| mask | 1 << i)
+        };
+        ConnFacts {
+            id: self.id,
+            is_own: self.key.owner != 0,
+            is_established: inner.proto.established(),
+            planes: mask(|plane| plane.gid != Gid::default()),
+            planes_up: mask(|plane| plane.up),
+            paths: inner.proto.n_paths(),
+            law: Some(inner.proto.controller().name()),
+        }
     }
 
     /// Whether the peer is, or may still be, there.
@@ -557,7 +591,8 @@ impl Conn {
         for plane in self.inner.lock().planes.iter() {
             known.push_within_capacity(*plane).map_err(|_| ENOSPC)?;
         }
-        let planes = self.endpoint.planes.describe(self.key.local, &known)?;
+        let mut planes = self.endpoint.planes.describe(self.key.local, &known)?;
+        self.wishes.restrict(&mut planes);
         if *planes != *known {
             self.set_planes(planes);
         }

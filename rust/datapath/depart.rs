@@ -41,14 +41,14 @@ impl Qp {
     ///
     /// If that cannot be made, then the next INIT of the peer makes another try.
     pub(super) fn leave_shared(self: &Arc<Self>) {
-        let address = {
+        let (address, wishes) = {
             let inner = self.inner.lock();
             match self.shared(&inner) {
-                Some(_) => inner.attr.address,
+                Some(_) => (inner.attr.address, inner.wishes),
                 None => return,
             }
         };
-        let Ok(new) = self.endpoint.connect(&address, self.qpn()) else {
+        let Ok(new) = self.endpoint.connect(&address, self.qpn(), &wishes) else {
             return;
         };
         let old = {

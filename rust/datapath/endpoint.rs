@@ -22,8 +22,12 @@ use super::{
     limits,
     mr::MrTable,
     mw::MwTable,
-    plane::Planes,
+    plane::{
+        PlaneMasks,
+        Planes, //
+    },
     shares::Shares,
+    wishes::Wishes,
 };
 use crate::{
     net::{
@@ -285,11 +289,12 @@ impl Endpoint {
     /// Errors: `EINVAL` without a RoCE v2 address, `ENETDOWN` when the endpoint is being shut
     /// down or has no plane, `ENOMEM`.
     ///
-    /// `owner` is the queue pair that is to have it for itself, or 0.
+    /// `owner` is the queue pair that is to have it for itself, or 0; `wishes` are that one's.
     pub(super) fn connect(
         self: &Arc<Self>,
         address: &AddressVector,
         owner: u32,
+        wishes: &Wishes,
     ) -> Result<Arc<Conn>> {
         if !address.has_grh || !address.sgid.udp_encap {
             return Err(EINVAL);
@@ -299,24 +304,31 @@ impl Endpoint {
             remote: wire::Gid(address.dgid.0),
             owner,
         };
-        self.obtain(key, None)
+        self.obtain(key, None, wishes)
     }
 
-    /// Returns the connection of a key, with one more user: a new one if there is none, or if it is
-    /// to have the number `id`. Context and errors as for [`Self::connect`].
-    pub(super) fn obtain(self: &Arc<Self>, key: ConnKey, id: Option<u32>) -> Result<Arc<Conn>> {
+    /// Returns the connection of a key, with one more user: a new one if there is none, or none with
+    /// these wishes, or if it is to have the number `id`. Context and errors as for [`Self::connect`].
+    pub(super) fn obtain(
+        self: &Arc<Self>,
+        key: ConnKey,
+        id: Option<u32>,
+        wishes: &Wishes,
+    ) -> Result<Arc<Conn>> {
         let mut conns = self.conns.lock();
         if conns.closed {
             return Err(ENETDOWN);
         }
         if let Some(conn) = conns.by_key.get(&key) {
-            if conn.is_open() && id.is_none() {
+            if conn.is_open() && id.is_none() && conn.wishes().is_same(wishes) {
                 conn.reserve_user()?;
                 return Ok(conn.clone());
             }
         }
         let mut settings = self.settings(&key)?;
         settings.id = id.unwrap_or(settings.id);
+        wishes.apply(&mut settings);
+        settings.wishes = *wishes;
         let conn = Conn::new(self, key, settings)?;
         let entered = conn.reserve_user().and_then(|()| {
             conns
@@ -351,6 +363,7 @@ impl Endpoint {
             transport: self.transport,
             payload_mtu: PAYLOAD_MTU,
             law: self.law(),
+            wishes: Wishes::default(),
         })
     }
 
@@ -432,6 +445,11 @@ impl Endpoint {
         self.for_each_conn(|conn| {
             let _ = conn.refresh_planes();
         });
+    }
+
+    /// Returns which planes there are.
+    pub(crate) fn plane_masks(&self) -> PlaneMasks {
+        self.planes.masks()
     }
 
     /// Returns the name of the network device of the plane with a number.

@@ -55,6 +55,7 @@ mod tx;
 mod uc;
 pub(crate) mod ud;
 mod view;
+pub(crate) mod wishes;
 mod work_queue;
 pub(crate) mod wqe;
 

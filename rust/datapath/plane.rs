@@ -69,6 +69,15 @@ pub(crate) struct PlaneInfo {
     pub(crate) up: bool,
 }
 
+/// Planes by number: bits, and network devices.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PlaneMasks {
+    pub(crate) there: u8,
+    pub(crate) up: u8,
+    /// 0 where there is none.
+    pub(crate) ifindex: [u32; MAX_PLANES],
+}
+
 /// The planes of an endpoint, the oldest first: that is the primary one, whose addresses are the
 /// GIDs.
 #[pin_data]
@@ -168,6 +177,19 @@ impl Planes {
             }
         }
         self.changed();
+    }
+
+    /// Returns which there are.
+    pub(super) fn masks(&self) -> PlaneMasks {
+        let mut masks = PlaneMasks::default();
+        for plane in self.list.lock().iter() {
+            masks.there |= 1 << plane.id;
+            masks.up |= u8::from(plane.up) << plane.id;
+            if let Some(ifindex) = masks.ifindex.get_mut(usize::from(plane.id)) {
+                *ifindex = plane.ifindex;
+            }
+        }
+        masks
     }
 
     /// Returns how many there are.

@@ -17,6 +17,7 @@ use super::{
         Srq, //
     },
     uc,
+    wishes::Wishes,
     work_queue::WorkQueue,
     wqe::{
         RecvWr,
@@ -137,6 +138,8 @@ pub(crate) struct QpInner {
     /// A refusal that holds no packet, to be sent.
     pub(super) nak: Option<Nak>,
 
+    /// What its connection is to be like, until it is reset.
+    pub(super) wishes: Wishes,
     /// The counter that it is bound to.
     pub(super) counters: Option<Arc<QpCounters>>,
     /// Whether the drained send queue was reported.
@@ -248,6 +251,7 @@ impl Qp {
             send,
             recv,
             nak: None,
+            wishes: Wishes::default(),
             counters: None,
             told_drained: false,
             told_last: false,
@@ -332,7 +336,9 @@ impl Qp {
     pub(crate) fn modify(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result {
         // The connection is made before the lock is taken, for that may sleep.
         let conn = if mask.contains(AttrMask::ADDRESS) && mask.contains(AttrMask::DEST_QPN) {
-            Some(self.endpoint.connect(&attr.address, 0)?)
+            let wishes = self.inner.lock().wishes;
+            let owner = if wishes.is_empty() { 0 } else { self.qpn() };
+            Some(self.endpoint.connect(&attr.address, owner, &wishes)?)
         } else {
             None
         };
@@ -386,6 +392,7 @@ impl Qp {
                 inner.told_last = false;
                 inner.peer_gone = false;
                 inner.frozen = false;
+                inner.wishes = Wishes::default();
                 inner.attr = QpAttr::default();
                 return inner.conn.take();
             }

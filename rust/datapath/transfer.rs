@@ -171,13 +171,16 @@ impl Qp {
     /// the queue pair is still given away then.
     pub(crate) fn resume(&self, state: &[u8]) -> Result {
         let id = number(state)?;
-        let address = self.inner.lock().attr.address;
+        let (address, wishes) = {
+            let inner = self.inner.lock();
+            (inner.attr.address, inner.wishes)
+        };
         let key = ConnKey {
             local: Gid(address.sgid.gid.0),
             remote: Gid(address.dgid.0),
             owner: self.qpn(),
         };
-        let conn = self.endpoint.obtain(key, Some(id))?;
+        let conn = self.endpoint.obtain(key, Some(id), &wishes)?;
         match self.load(&conn, state) {
             Ok(()) => {
                 conn.announce();

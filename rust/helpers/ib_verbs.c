@@ -52,6 +52,23 @@ struct ib_udata *metaroce_uverbs_driver_udata(struct uverbs_attr_bundle *attrs)
 	return attrs ? &attrs->driver_udata : NULL;
 }
 
+struct ib_ucontext *
+metaroce_uverbs_ucontext(const struct uverbs_attr_bundle *attrs)
+{
+	return ib_uverbs_get_ucontext(attrs);
+}
+
+void *metaroce_uverbs_attr_obj(const struct uverbs_attr_bundle *attrs, u16 id)
+{
+	return uverbs_attr_get_obj(attrs, id);
+}
+
+int metaroce_uverbs_copy_from(void *to, const struct uverbs_attr_bundle *attrs,
+			      u16 id, size_t size)
+{
+	return _uverbs_copy_from_or_zero(to, attrs, id, size);
+}
+
 /* Derives the node GUID from the address of @ndev, or makes one up. */
 void metaroce_ib_device_guid(struct ib_device *dev,
 			     const struct net_device *ndev)

@@ -15,6 +15,11 @@ void metaroce_ib_mark_name_assigned_by_user(struct ib_device *dev);
 int metaroce_ib_is_udata_in_empty(struct ib_udata *udata);
 int metaroce_ib_respond_empty_udata(struct ib_udata *udata);
 struct ib_udata *metaroce_uverbs_driver_udata(struct uverbs_attr_bundle *attrs);
+struct ib_ucontext *
+metaroce_uverbs_ucontext(const struct uverbs_attr_bundle *attrs);
+void *metaroce_uverbs_attr_obj(const struct uverbs_attr_bundle *attrs, u16 id);
+int metaroce_uverbs_copy_from(void *to, const struct uverbs_attr_bundle *attrs,
+			      u16 id, size_t size);
 void metaroce_ib_device_guid(struct ib_device *dev,
 			     const struct net_device *ndev);
 struct net *metaroce_dev_net(const struct net_device *ndev);

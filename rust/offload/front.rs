@@ -29,7 +29,11 @@ use crate::{
         foreign::Foreign,
         handover::TakeBack,
         qp::Qp,
-        qp_counters::QpCounters, //
+        qp_counters::QpCounters,
+        wishes::{
+            ConnFacts,
+            Wishes, //
+        }, //
     },
     params,
     rdma::{
@@ -166,6 +170,19 @@ impl Front {
         self.reconsider();
     }
 
+    /// Has the connection, when it is made, be as `wishes` says: one of software. Process context.
+    ///
+    /// Errors: as for [`Qp::wish`].
+    pub(crate) fn wish(&self, wishes: &Wishes) -> Result {
+        let _change = self.change.lock();
+        self.software.wish(wishes)
+    }
+
+    /// Returns what the queue pair wants of its connection, and what it has of software.
+    pub(crate) fn facts(&self) -> (Wishes, ConnFacts) {
+        self.software.facts()
+    }
+
     /// Calls `f` with what carries the queue pair just now.
     fn with_backend<R>(&self, f: impl FnOnce(&dyn Backend) -> R) -> R {
         let qp = self.device.lock().clone();
@@ -222,6 +239,7 @@ impl Front {
         if !self.origin.is_user
             || !parts.is_reliable
             || parts.is_shared
+            || self.software.has_wishes()
             || endpoint.mws().has_any(parts.pd)
         {
             return Err(EOPNOTSUPP);

@@ -7,6 +7,7 @@ use super::{
     counters,
     cq,
     debugfs::Files,
+    dv,
     mr,
     mw,
     pd,
@@ -43,6 +44,7 @@ use crate::{
             Gid,
             GidEntry, //
         },
+        methods::Definitions,
         ops::{
             CqInit,
             MemoryRange,
@@ -188,6 +190,7 @@ impl Operations for Device {
     const COUNTERS: &'static [CounterDesc] = &counters::DESCS;
     const DEVICE_COUNTERS: &'static [CounterDesc] = &counters::PATH_DESCS;
     const ATTRIBUTES: &'static AttributeGroup<Self> = &sysfs::GROUP;
+    const METHODS: &'static Definitions<Self> = &dv::DEFINITIONS;
 
     fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
         let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN

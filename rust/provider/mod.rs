@@ -10,6 +10,7 @@ mod counters;
 mod cq;
 mod debugfs;
 mod device;
+mod dv;
 mod link;
 mod mr;
 mod mw;

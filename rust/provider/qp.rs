@@ -412,6 +412,16 @@ impl Qp {
         }
     }
 
+    /// Returns what is connected.
+    ///
+    /// Errors: `EOPNOTSUPP` if the queue pair is one for datagrams.
+    pub(super) fn connected(&self) -> Result<&Front> {
+        match &self.qp {
+            Service::Connected(qp) => Ok(qp),
+            Service::Datagram(_) => Err(EOPNOTSUPP),
+        }
+    }
+
     /// Returns who carries a connected queue pair.
     pub(super) fn carrier(&self) -> Option<Carrier> {
         match &self.qp {

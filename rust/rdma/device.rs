@@ -265,6 +265,7 @@ impl<T: Operations> UnregisteredDevice<T> {
             (*dev).phys_port_cnt = PORT;
             (*dev).num_comp_vectors = c_int::try_from(desc.num_comp_vectors)?;
             (*dev).uverbs_cmd_mask |= VTable::<T>::UVERBS_COMMANDS;
+            (*dev).driver_def = T::METHODS.as_raw();
             for (to, from) in (*dev).node_desc.iter_mut().zip(desc.node_desc.to_bytes()) {
                 // CAST: A byte to a character, whose signedness C leaves open.
                 *to = *from as c_char;

@@ -16,6 +16,7 @@ pub mod event;
 pub mod event_kind;
 pub mod gid;
 pub mod link;
+pub mod methods;
 pub mod mmap;
 pub mod object;
 mod odp;

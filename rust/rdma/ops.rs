@@ -39,6 +39,7 @@ use super::{
         Gid,
         GidEntry, //
     },
+    methods::Definitions,
     mmap,
     object::{
         Ah,
@@ -236,6 +237,9 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// The driver's own attributes in sysfs.
     const ATTRIBUTES: &'static AttributeGroup<Self>;
+
+    /// What user space can ask of the driver beyond verbs.
+    const METHODS: &'static Definitions<Self>;
 
     /// Says what the device can do.
     fn query_device(dev: &Device<Self>) -> Result<DeviceAttr>;

@@ -76,6 +76,7 @@ mod datapath {
     mod uc;
     mod ud;
     mod view;
+    pub(crate) mod wishes;
     mod work_queue;
     mod wqe;
 

@@ -9,6 +9,7 @@
 #define _UAPI_RDMA_METAROCE_ABI_H
 
 #include <linux/types.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 
 #define METAROCE_ABI_VERSION	1
 
@@ -220,6 +221,117 @@ struct metaroce_create_qp_resp {
 	__u32 rq_entries;
 	__u32 rq_stride;
 	__aligned_u64 reserved[2];
+};
+
+/*
+ * Beyond verbs: methods of ioctl() (struct ib_uverbs_ioctl_hdr) on an object
+ * of the driver's own.  What an attribute has beyond the structures here must
+ * be zero on input, and is zeroed on output.
+ */
+enum metaroce_objects {
+	METAROCE_OBJECT_DV = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum metaroce_dv_methods {
+	METAROCE_METHOD_QUERY_DEVICE = (1U << UVERBS_ID_NS_SHIFT),
+	METAROCE_METHOD_QUERY_QP,
+	METAROCE_METHOD_MODIFY_QP,
+};
+
+enum metaroce_query_device_attrs {
+	/* struct metaroce_dv_device */
+	METAROCE_ATTR_QUERY_DEVICE_RESP = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum metaroce_query_qp_attrs {
+	METAROCE_ATTR_QUERY_QP_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	/* struct metaroce_dv_qp */
+	METAROCE_ATTR_QUERY_QP_RESP,
+};
+
+enum metaroce_modify_qp_attrs {
+	METAROCE_ATTR_MODIFY_QP_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	/* struct metaroce_dv_modify_qp */
+	METAROCE_ATTR_MODIFY_QP_REQ,
+};
+
+#define METAROCE_DV_PLANES	8
+
+/* Laws of congestion control. */
+enum metaroce_dv_law {
+	METAROCE_DV_LAW_ECN = 0,
+	METAROCE_DV_LAW_DELAY = 1,
+	METAROCE_DV_LAW_FIXED = 2,
+};
+
+/* Guarantees of order, bits. */
+enum metaroce_dv_ordering {
+	/*
+	 * The last byte of an RDMA Write is in memory only when all the others
+	 * are.
+	 */
+	METAROCE_DV_ORDER_LAST_BYTE = 1 << 0,
+	/*
+	 * What a completion tells of is in memory, with everything before it
+	 * on the queue pair.
+	 */
+	METAROCE_DV_ORDER_COMPLETION = 1 << 1,
+};
+
+struct metaroce_dv_device {
+	/* Bits by number: those that there are, those that are up. */
+	__u32 planes;
+	__u32 planes_up;
+	/* What connections have unless a queue pair is given others. */
+	__u32 paths_per_plane;
+	__u32 law;
+	/* Limits of paths_per_plane, and of all paths of a connection. */
+	__u32 max_paths_per_plane;
+	__u32 max_paths;
+	/* Bits by enum metaroce_dv_law. */
+	__u32 laws;
+	/* Of enum metaroce_dv_ordering. */
+	__u32 ordering;
+	/* Network devices by number of the plane, 0 if there is none. */
+	__u32 ifindex[METAROCE_DV_PLANES];
+};
+
+enum metaroce_dv_conn_flags {
+	/* The connection is the queue pair's alone. */
+	METAROCE_DV_QP_OWN_CONNECTION = 1 << 0,
+	/* The peer has answered. */
+	METAROCE_DV_QP_ESTABLISHED = 1 << 1,
+};
+
+struct metaroce_dv_qp {
+	/* Of enum metaroce_dv_conn_flags. */
+	__u32 flags;
+	/* Number of the connection, 0 if there is none. */
+	__u32 connection;
+	/* Planes that may be used, and those of them that are up. */
+	__u32 planes;
+	__u32 planes_up;
+	/* As set, or what it is for all; how many the connection has. */
+	__u32 paths_per_plane;
+	__u32 paths;
+	__u32 law;
+	__u32 ordering;
+};
+
+enum metaroce_dv_modify_qp_mask {
+	METAROCE_DV_QP_PLANES = 1 << 0,
+	METAROCE_DV_QP_PATHS_PER_PLANE = 1 << 1,
+	METAROCE_DV_QP_LAW = 1 << 2,
+	METAROCE_DV_QP_ORDERING = 1 << 3,
+};
+
+struct metaroce_dv_modify_qp {
+	__u32 mask;
+	__u32 planes;
+	__u32 paths_per_plane;
+	__u32 law;
+	__u32 ordering;
+	__u32 reserved;
 };
 
 #endif /* _UAPI_RDMA_METAROCE_ABI_H */

@@ -31,6 +31,7 @@ use crate::{
             Transport, //
         },
         cq::Cq,
+        wishes::Wishes,
     },
     net::skbuff::RxSkb,
     rdma::{
@@ -192,6 +193,7 @@ unsafe extern "C" fn conn_add(ofl: *mut Ofl, conn: *mut bindings::metaroce_ofl_c
                 },
                 payload_mtu: raw.payload_mtu,
                 law: law_of(raw)?,
+                wishes: Wishes::default(),
             },
             devices,
         })?;
