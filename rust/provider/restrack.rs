@@ -25,6 +25,12 @@ pub(super) fn fill_qp(qp: &rdma::Qp<Device>, attributes: &mut Attributes<'_>) ->
     let queried = qp.query();
     attributes.put_u32(c"path_mtu", queried.attr.path_mtu.bytes())?;
     attributes.put_u32_hex(c"dest_qpn", queried.attr.dest_qp_num)?;
+    if let Ok(connected) = qp.connected() {
+        let (_, conn) = connected.facts();
+        attributes.put_u32(c"connection", conn.id)?;
+        attributes.put_u32(c"paths", conn.paths.into())?;
+        attributes.put_u32_hex(c"planes_up", conn.planes_up.into())?;
+    }
     match qp.carrier() {
         Some(Carrier::Device(name)) => {
             let name = CString::try_from_fmt(fmt!("{name}"))?;
