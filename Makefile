@@ -54,13 +54,22 @@ modules: ## metaroce.ko for the stock kernel, in build/module
 provider: ## the libibverbs provider, in build/libmetaroce
 	$(Q)$(ENTER) make -s -C tools/libmetaroce OUT=$(BUILD)/libmetaroce
 
+.PHONY: rdma-core-series rdma-core-build
+rdma-core-series: ## the provider as patches against rdma-core, in build/rdma-core/patches
+	$(Q)$(ENTER) tools/rdma-core/series $(BUILD)/rdma-core
+
+rdma-core-build: ## … and rdma-core built with them
+	$(Q)$(ENTER) tools/rdma-core/series $(BUILD)/rdma-core --build
+
 ##@ Install
 
 .PHONY: install modules_install provider_install cache-clean
 # The build root's kernel is what is installed for, unless built natively.
 RELEASE = $(if $(filter y,$(NATIVE)),$(KVER),$(shell cat "$$(tools/build/mkroot)/usr/src/metaroce/release"))
 MODDIR = $(DESTDIR)/lib/modules/$(RELEASE)/updates
-LIBDIR := $(DESTDIR)/usr/lib/x86_64-linux-gnu/libibverbs
+LIBDIR := $(DESTDIR)/usr/lib/x86_64-linux-gnu
+INCLUDEDIR := $(DESTDIR)/usr/include/infiniband
+MANDIR := $(DESTDIR)/usr/share/man
 
 install: modules_install provider_install ## module and provider, below DESTDIR
 
@@ -70,8 +79,12 @@ modules_install: modules
 	$(if $(DESTDIR),,depmod -a $(RELEASE))
 
 provider_install: provider
-	install -d $(LIBDIR) $(DESTDIR)/etc/libibverbs.d
-	install -m 644 $(BUILD)/libmetaroce/libmetaroce-rdmav*.so $(LIBDIR)
+	install -d $(LIBDIR)/libibverbs $(INCLUDEDIR) $(DESTDIR)/etc/libibverbs.d $(MANDIR)/man3 $(MANDIR)/man7
+	cp -P $(BUILD)/libmetaroce/libmetaroce.so* $(LIBDIR)
+	ln -sf ../libmetaroce.so.1 $(LIBDIR)/libibverbs/$(notdir $(wildcard $(BUILD)/libmetaroce/libmetaroce-rdmav*.so))
+	install -m 644 tools/libmetaroce/include/infiniband/metaroce_dv.h $(INCLUDEDIR)
+	install -m 644 tools/libmetaroce/man/*.3 $(MANDIR)/man3
+	install -m 644 tools/libmetaroce/man/*.7 $(MANDIR)/man7
 	install -m 644 $(BUILD)/libmetaroce/metaroce.driver $(DESTDIR)/etc/libibverbs.d
 
 clean: ## remove what was built, not the cache
@@ -90,9 +103,9 @@ test: ## build, check, the quicker selftests in the VM
 .PHONY: nightly
 # In the kernel that checks itself: more takes hours there.
 DEBUG_TESTS := kunit malformed verbs_cq verbs_error verbs_mr verbs_order verbs_qp
-nightly: ## as test, with every selftest and long simulations, some in the debug kernel
+nightly: ## as test, with every selftest and long simulations, some in the debug kernel, rdma-core
 	$(Q)TEST= METAROCE_SEEDS=$${METAROCE_SEEDS:-10} VM_TIMEOUT=$${VM_TIMEOUT:-10800} \
-		DEBUG_TESTS='$(DEBUG_TESTS)' tools/ci/test
+		RDMA_CORE=y DEBUG_TESTS='$(DEBUG_TESTS)' tools/ci/test
 
 check: style host-tests ## format, lints and host tests: no root, no VM
 

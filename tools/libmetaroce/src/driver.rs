@@ -65,6 +65,20 @@ unsafe extern "C" fn alloc_device(_sysfs_dev: *mut c::verbs_sysfs_dev) -> *mut c
     }
 }
 
+/// Whether a device is one of this provider.
+///
+/// # Safety
+///
+/// `device` is a device of libibverbs.
+pub(crate) unsafe fn is_ours(device: *mut c::ibv_device) -> bool {
+    // SAFETY: Every `ibv_device` is the first member of a `verbs_device`, whose operations do not
+    // change.
+    let ops = unsafe { (*device.cast::<c::verbs_device>()).ops };
+    core::ptr::eq(ops, &DRIVER.0)
+}
+
+const _: () = assert!(mem::offset_of!(c::verbs_device, device) == 0);
+
 /// The device is not referred to any more.
 unsafe extern "C" fn uninit_device(device: *mut c::verbs_device) {
     // SAFETY: From `alloc_device`, and libibverbs drops its last reference.

@@ -13,6 +13,7 @@
 //! * [`send`], [`recv`], [`completion`]: the queues, with their slots' encoding.
 //! * [`cq`], [`cq_ex`], [`qp`], [`qp_ex`], [`pd`], [`td`], [`mr`], [`mw`], [`srq`], [`ah`],
 //!   [`context`]: the verbs, one object a file.
+//! * [`dv`]: direct verbs, which applications call by name.
 //! * [`driver`]: registration with libibverbs.
 //!
 //! # Panics
@@ -31,6 +32,7 @@ mod context;
 mod cq;
 mod cq_ex;
 mod driver;
+mod dv;
 mod errno;
 mod lock;
 mod mapping;
