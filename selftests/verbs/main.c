@@ -77,6 +77,7 @@ static void add_all(void)
 	tests_rereg();
 	tests_cq_change();
 	tests_ex();
+	tests_dv();
 }
 
 static bool selected(const struct test *test, const char *part, const char *without,

@@ -254,6 +254,7 @@ void tests_uc(void);
 void tests_rereg(void);
 void tests_cq_change(void);
 void tests_ex(void);
+void tests_dv(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);
