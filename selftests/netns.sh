@@ -81,6 +81,48 @@ test_namespace_ends_under_traffic() {
 	[ $status -lt 128 ] || fail "the client died of signal $((status - 128))"
 }
 
+# members N OPTION...: processes of A that are in a multicast group
+members() {
+	local i log=$SCRATCH/member.$$
+
+	defer "rm -f $log.*"
+	for ((i = 0; i < $1; i++)); do
+		rm -f "$log.$i"
+		"$MRVERBS" member "${@:2}" "$DEV_A" >"$log.$i" 2>&1 &
+		defer "kill $! 2>/dev/null"
+		log_says "$log.$i" ready
+	done
+}
+
+# Groups are left and joined under a lock that is held while the planes go.
+test_namespace_ends_with_members_of_groups() {
+	hosts_up 2
+	members 1
+	ip netns del "$NS_A"
+	wait_for "$DEV_A gone" link_gone "$DEV_A"
+}
+
+test_namespace_ends_while_groups_are_joined() {
+	hosts_up 1
+	members 4 -l
+	ip netns del "$NS_A"
+	wait_for "$DEV_A gone" link_gone "$DEV_A"
+}
+
+test_netdev_removed_while_groups_are_joined() {
+	local planes
+
+	for planes in 1 2; do
+		hosts_up "$planes"
+		members 4 -l
+		in_a ip link del p0 || fail "ip link del"
+		[ "$planes" = 1 ] || in_a ip link del p1 || fail "ip link del"
+		wait_for "$DEV_A gone" link_gone "$DEV_A"
+		links_down
+		netns_down
+	done
+}
+
 test_many_namespaces() {
 	local i
 
@@ -114,5 +156,8 @@ ktap_run_all \
 	test_namespace_ends_with_its_device \
 	test_exclusive_namespace_ends_with_its_device \
 	test_namespace_ends_under_traffic \
+	test_namespace_ends_with_members_of_groups \
+	test_namespace_ends_while_groups_are_joined \
+	test_netdev_removed_while_groups_are_joined \
 	test_many_namespaces
 ktap_exit

@@ -41,7 +41,8 @@ use crate::{
         event::QpEvents,
         gid::GidEntry,
         qp::AddressVector,
-        umem::Umem, //
+        umem::Umem,
+        work, //
     },
     sync::{
         index::Index,
@@ -98,7 +99,8 @@ pub(crate) struct Endpoint {
     law: SpinLock<Controller>,
     #[pin]
     pub(super) shares: Shares,
-    /// Where connections that are idle are taken down.
+    /// Where connections that are idle are taken down. It may be waited for with the RTNL held, so
+    /// nothing here takes that, or a lock under which somebody does.
     pub(super) queue: OwnedQueue,
 }
 
@@ -462,8 +464,9 @@ impl Endpoint {
         self.set_plane_up(ifindex, false);
         let left = self.planes.remove(ifindex);
         if !self.planes.groups.is_empty() {
-            // This may be called with the RTNL held.
-            let _ = self.queue.enqueue(self.planes.clone());
+            // This may be called with the RTNL held, which the work takes: not on a queue that
+            // `shutdown`, which may be called so too, waits for.
+            let _ = work::queue().enqueue(self.planes.clone());
         }
         left
     }

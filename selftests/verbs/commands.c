@@ -199,6 +199,41 @@ int cmd_hold(int argc, char **argv)
 	return KSFT_PASS;
 }
 
+/*
+ * member [-l] DEVICE: puts a queue pair into a multicast group and says "ready". With -l it
+ * leaves and joins until the device is gone; else it stays, until it is killed.
+ */
+int cmd_member(int argc, char **argv)
+{
+	bool loop = argc == 3 && !strcmp(argv[1], "-l");
+	union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 },
+	};
+	struct host host;
+	struct ibv_qp *qp;
+	struct cq cq;
+
+	if (argc != 2 + loop) {
+		fprintf(stderr, "member: a device, please\n");
+		return KSFT_FAIL;
+	}
+	host_open(&host, argv[argc - 1], false);
+	cq_new(&cq, &host, 2);
+	init.send_cq = init.recv_cq = cq.cq;
+	qp = ibv_create_qp(host.pd, &init);
+	CHECK(qp, "ibv_create_qp: %m");
+	OK(ibv_attach_mcast(qp, &group, 0));
+	printf("ready\n");
+	fflush(stdout);
+	if (!loop)
+		return pause();
+	while (!ibv_detach_mcast(qp, &group, 0) &&
+	       !ibv_attach_mcast(qp, &group, 0))
+		;
+	return KSFT_PASS;
+}
+
 /* info DEVICE: figures for the shell, one "name value" a line. */
 int cmd_info(int argc, char **argv)
 {
