@@ -3,6 +3,7 @@
 #include <linux/hmm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/uaccess.h>
 #include <rdma/ib_umem_odp.h>
 
 #include "odp.h"
@@ -34,13 +35,26 @@ void metaroce_odp_unmap(struct ib_umem_odp *odp, u64 start, u64 end)
 	ib_umem_odp_unmap_dma_pages(odp, start, end);
 }
 
+/* Pages of memfd_secret() are not in the direct map for as long as processes have them. */
+static bool is_in_direct_map(const struct page *page)
+{
+	const void *addr = page_address(page);
+	u8 byte;
+
+	return addr && !copy_from_kernel_nofault(&byte, addr, sizeof(byte));
+}
+
 struct page *metaroce_odp_page(const struct ib_umem_odp *odp, size_t index,
 			       bool *writable)
 {
 	unsigned long pfn = odp->map.pfn_list[index];
+	struct page *page;
 
 	*writable = pfn & HMM_PFN_WRITE;
-	return pfn & HMM_PFN_VALID ? hmm_pfn_to_page(pfn) : NULL;
+	if (!(pfn & HMM_PFN_VALID))
+		return NULL;
+	page = hmm_pfn_to_page(pfn);
+	return is_in_direct_map(page) ? page : NULL;
 }
 #else
 int metaroce_odp_map_and_lock(struct ib_umem_odp *odp, u64 start, u64 len,

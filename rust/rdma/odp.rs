@@ -320,6 +320,7 @@ impl OnDemand {
 
     /// Fetches the pages of a few bytes.
     fn fetch_step(&self, at: u64, len: u64, write: bool) -> Result {
+        let mut result = Ok(());
         let raw = self.raw.as_ptr();
         // SAFETY: By the invariant of `raw`; the range is checked by the callee.
         let n = unsafe { bindings::metaroce_odp_map_and_lock(raw, at, len, write) };
@@ -335,7 +336,11 @@ impl OnDemand {
             // SAFETY: The lock is held, and the callee has checked that the range is inside.
             let page = unsafe { bindings::metaroce_odp_page(raw, index, &raw mut writable) };
             let entry = match page.expose_provenance() {
-                0 => 0,
+                0 => {
+                    // The process has it, but the kernel does not.
+                    result = Err(EFAULT);
+                    0
+                }
                 page if writable => page | WRITABLE,
                 page => page,
             };
@@ -347,7 +352,7 @@ impl OnDemand {
         }
         // SAFETY: Locked above.
         unsafe { bindings::metaroce_odp_unlock(raw) };
-        Ok(())
+        result
     }
 
     /// Takes note that a page cannot be had, unless it may just be a bad moment.

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -230,6 +231,32 @@ static void read_only(struct env *env, const struct test *test)
 	tear_down(&s);
 }
 
+/* Memory that the kernel itself cannot reach, in the place of other memory. */
+static void secret(struct env *env, const struct test *test)
+{
+	bool remote = test->arg[0];
+	int fd = syscall(SYS_memfd_secret, 0);
+	struct setup s;
+	void *p;
+
+	if (fd < 0)
+		SKIP("memfd_secret: %m");
+	set_up(&s, env);
+	OK(ftruncate(fd, s.src.len));
+	memset(s.src.p, 1, LEN);
+	p = mmap(remote ? s.dst.p : s.src.p, s.src.len, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED, fd, 0);
+	CHECK(p != MAP_FAILED, "mmap: %m");
+	memset(p, 7, LEN);
+	OK(post_send(&s.pair.a, IBV_WR_RDMA_WRITE, WR, s.src.p, LEN, s.src.mr->lkey, s.dst.p,
+		     s.dst.mr->rkey, IBV_SEND_SIGNALED));
+	cq_expect(&s.pair.a.scq, WR, remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_LOC_PROT_ERR);
+	check_byte(p, LEN, 7, "secret memory");
+	tear_down(&s);
+	close(fd);
+	env_check_works(env);
+}
+
 /* A region that may not be locked, of which little is used. */
 static void not_locked(struct env *env, const struct test *test)
 {
@@ -307,6 +334,8 @@ void tests_odp(void)
 	test_add("odp", unmapped, 0, 0, 0, "unmapped at the sender");
 	test_add("odp", unmapped, 0, 1, 0, "unmapped at the receiver");
 	TEST("odp", read_only, "read-only memory");
+	test_add("odp", secret, 0, 0, 0, "secret memory at the sender");
+	test_add("odp", secret, 0, 1, 0, "secret memory at the receiver");
 	TEST("odp", not_locked, "more than may be locked");
 	TEST("odp", prefetch, "prefetch");
 	TEST("odp", not_changed, "what cannot be asked for");
