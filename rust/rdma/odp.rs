@@ -13,7 +13,10 @@ use core::ptr::NonNull;
 use kernel::{
     alloc::KVVec,
     error::from_err_ptr,
-    impl_has_work, new_work,
+    impl_has_work,
+    new_condvar,
+    new_mutex,
+    new_work, //
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -24,7 +27,9 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        Arc, //
+        Arc,
+        CondVar,
+        Mutex, //
     },
     workqueue::{
         Work,
@@ -107,6 +112,12 @@ pub(super) struct OnDemand {
     pages: KVVec<Atomic<usize>>,
     #[pin]
     wanted: SpinLockBh<[Option<Want>; WANTED]>,
+    /// Somebody is fetching: they cannot be two, for ib_core has one list of what it has found.
+    #[pin]
+    fetching: Mutex<bool>,
+    /// Told when nobody is any more.
+    #[pin]
+    idle: CondVar,
     #[pin]
     work: Work<Self>,
 }
@@ -193,6 +204,8 @@ impl OnDemand {
                     start,
                     pages,
                     wanted <- new_spinlock_bh!([None; WANTED]),
+                    fetching <- new_mutex!(false),
+                    idle <- new_condvar!(),
                     work <- new_work!("OnDemand::work"),
                 }),
                 GFP_KERNEL,
@@ -318,8 +331,27 @@ impl OnDemand {
         Ok(())
     }
 
-    /// Fetches the pages of a few bytes.
+    /// Fetches the pages of a few bytes, when nobody else does.
+    ///
+    /// Errors: `ERESTARTSYS` if a signal comes first. A process must not wait for good: it may be
+    /// the one that the other waits for.
     fn fetch_step(&self, at: u64, len: u64, write: bool) -> Result {
+        {
+            let mut fetching = self.fetching.lock();
+            while *fetching {
+                if self.idle.wait_interruptible(&mut fetching) {
+                    return Err(ERESTARTSYS);
+                }
+            }
+            *fetching = true;
+        }
+        let result = self.fetch_alone(at, len, write);
+        *self.fetching.lock() = false;
+        self.idle.notify_all();
+        result
+    }
+
+    fn fetch_alone(&self, at: u64, len: u64, write: bool) -> Result {
         let mut result = Ok(());
         let raw = self.raw.as_ptr();
         // SAFETY: By the invariant of `raw`; the range is checked by the callee.
@@ -357,7 +389,7 @@ impl OnDemand {
 
     /// Takes note that a page cannot be had, unless it may just be a bad moment.
     fn fail(&self, index: usize, error: Error) {
-        if error == EBUSY || error == EAGAIN || error == ENOMEM {
+        if [EBUSY, EAGAIN, ENOMEM, EINTR, ERESTARTSYS].contains(&error) {
             return;
         }
         if let Some(slot) = self.pages.get(index) {
