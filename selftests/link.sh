@@ -159,6 +159,24 @@ test_delete_under_a_killed_process() {
 	link_gone "$DEV_A" || fail "$DEV_A is still there"
 }
 
+# The page never comes; what waits for it holds nothing up but itself.
+test_delete_while_a_page_is_fetched() {
+	local log=$SCRATCH/stall.$$ pid
+
+	hosts_up 1
+	"$MRVERBS" stall "$DEV_A" "$DEV_B" >"$log" 2>&1 &
+	pid=$!
+	defer "kill $pid 2>/dev/null; rm -f $log"
+	log_says "$log" "ready\|userfaultfd\|on-demand"
+	grep -q ready "$log" || skip "$(cat "$log")"
+	rdma link del "$DEV_A" &
+	# shellcheck disable=SC2317
+	deleted() { ! kill -0 "$1" 2>/dev/null; }
+	wait_for "the end of rdma link del" deleted $!
+	link_gone "$DEV_A" || fail "the device is still there"
+	kill -0 "$pid" 2>/dev/null || fail "the process has gone"
+}
+
 ktap_run_all \
 	test_add_and_delete \
 	test_add_and_delete_fifty_times \
@@ -172,5 +190,6 @@ ktap_run_all \
 	test_two_devices_in_one_namespace \
 	test_delete_under_an_open_file \
 	test_delete_under_traffic \
-	test_delete_under_a_killed_process
+	test_delete_under_a_killed_process \
+	test_delete_while_a_page_is_fetched
 ktap_exit

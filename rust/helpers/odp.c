@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/device.h>
 #include <linux/hmm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
@@ -12,14 +13,23 @@ struct ib_umem_odp *
 metaroce_odp_get(struct ib_device *dev, unsigned long addr, size_t size,
 		 int access, const struct mmu_interval_notifier_ops *ops)
 {
+	struct ib_umem_odp *odp;
+
 	if (!IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING))
 		return ERR_PTR(-EOPNOTSUPP);
-	return ib_umem_odp_get(dev, addr, size, access, ops);
+	odp = ib_umem_odp_get(dev, addr, size, access, ops);
+	/* A worker may have it for longer than the device is registered. */
+	if (!IS_ERR(odp))
+		get_device(&dev->dev);
+	return odp;
 }
 
 void metaroce_odp_release(struct ib_umem_odp *odp)
 {
+	struct ib_device *dev = odp->umem.ibdev;
+
 	ib_umem_odp_release(odp);
+	put_device(&dev->dev);
 }
 
 #ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING

@@ -9,7 +9,10 @@ use core::marker::{
     PhantomPinned, //
 };
 
-use crate::net::netdev::NetDevice;
+use crate::{
+    net::netdev::NetDevice,
+    sync::work::OwnedQueue, //
+};
 use kernel::{
     error::from_result,
     prelude::*,
@@ -84,7 +87,9 @@ impl<T: LinkType> Registration<T> {
                     DEVICES.init();
                     NEW_LINK.init();
                     debugfs::ROOT.init();
+                    work::FETCHING.init();
                 }
+                *work::FETCHING.lock() = Some(OwnedQueue::new_long(c"metaroce_odp")?);
             },
             ops <- Opaque::ffi_init(|ops: *mut bindings::rdma_link_ops| {
                 // SAFETY: `ops` is valid for writes, stays where it is, and is unregistered
@@ -132,5 +137,9 @@ impl<T: LinkType> PinnedDrop for Registration<T> {
         // The directories in it are gone with the devices.
         *debugfs::ROOT.lock() = None;
         work::flush();
+        // The devices are gone, and with them all regions: what is left of them is in this queue,
+        // which is done with it when it is freed.
+        let fetching = work::FETCHING.lock().take();
+        drop(fetching);
     }
 }

@@ -32,6 +32,7 @@ use kernel::{
         Mutex, //
     },
     workqueue::{
+        Queue,
         Work,
         WorkItem, //
     },
@@ -118,6 +119,8 @@ pub(super) struct OnDemand {
     /// Told when nobody is any more.
     #[pin]
     idle: CondVar,
+    /// Where the worker runs.
+    queue: &'static Queue,
     #[pin]
     work: Work<Self>,
 }
@@ -170,6 +173,9 @@ impl OnDemand {
         len: usize,
         access: u32,
     ) -> Result<Arc<Self>> {
+        // SAFETY: Of this device; it is unregistered when its regions are gone, and what is left of
+        // them is in the queue.
+        let queue = unsafe { work::fetching()? };
         // CAST: Access flags are a bit mask, which C happens to pass as a signed number.
         //
         // SAFETY: `dev` is a live device. The range is checked by the callee.
@@ -206,6 +212,7 @@ impl OnDemand {
                     wanted <- new_spinlock_bh!([None; WANTED]),
                     fetching <- new_mutex!(false),
                     idle <- new_condvar!(),
+                    queue,
                     work <- new_work!("OnDemand::work"),
                 }),
                 GFP_KERNEL,
@@ -279,7 +286,7 @@ impl OnDemand {
     /// sleep.
     pub(super) fn enqueue(self: &Arc<Self>) {
         // If it is queued already, then it has yet to look.
-        let _ = work::queue().enqueue(self.clone());
+        let _ = self.queue.enqueue(self.clone());
     }
 
     fn next_wanted(&self) -> Option<Want> {

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The workqueue of ib_core.
+//! The workqueue of ib_core, and one for what may take as long as a process likes.
 
-use kernel::workqueue::Queue;
+use crate::sync::work::OwnedQueue;
+use core::ops::Deref;
+use kernel::{
+    prelude::*,
+    workqueue::Queue, //
+};
+
+kernel::sync::global_lock! {
+    // SAFETY: `link::Registration::new` initialises it before there can be a device.
+    /// The queue of [`fetching`]: there while there can be devices.
+    pub(super) unsafe(uninit) static FETCHING: Mutex<Option<OwnedQueue>> = None;
+}
 
 /// Returns ib_core's workqueue, for work that belongs to no device.
 ///
@@ -11,6 +22,25 @@ use kernel::workqueue::Queue;
 pub fn queue() -> &'static Queue {
     // SAFETY: The queue exists as long as ib_core, which this module depends on.
     unsafe { Queue::from_raw(bindings::ib_wq.cast()) }
+}
+
+/// Returns the queue for fetching memory of processes.
+///
+/// Pages can come from the process itself, or from a file system that it runs, and then whoever
+/// waits for the queue waits for the process. Nobody does, until the module goes.
+///
+/// # Errors
+///
+/// `ENODEV` if that is going.
+///
+/// # Safety
+///
+/// To be used only for a device, and by what is in the queue.
+pub(super) unsafe fn fetching() -> Result<&'static Queue> {
+    let fetching = FETCHING.lock();
+    let queue: *const Queue = fetching.as_ref().ok_or(ENODEV)?.deref();
+    // SAFETY: The queue is freed when all devices are gone, and what is in it has run.
+    Ok(unsafe { &*queue })
 }
 
 /// Waits for all work that is in the queue.

@@ -25,7 +25,7 @@ use kernel::{
 
 /// A workqueue that is freed when it is dropped.
 ///
-/// It makes progress also when memory is short (`WQ_MEM_RECLAIM`).
+/// It makes progress also when memory is short (`WQ_MEM_RECLAIM`), but for [`Self::new_long`].
 ///
 /// # Invariants
 ///
@@ -47,7 +47,10 @@ impl OwnedQueue {
     ///
     /// `ENOMEM`.
     pub fn new(name: &CStr) -> Result<Self> {
-        Self::with_flags(name, bindings::wq_flags_WQ_PERCPU)
+        Self::with_flags(
+            name,
+            bindings::wq_flags_WQ_PERCPU | bindings::wq_flags_WQ_MEM_RECLAIM,
+        )
     }
 
     /// Makes a workqueue whose work runs where the scheduler likes, at raised priority.
@@ -58,18 +61,25 @@ impl OwnedQueue {
     pub fn new_unbound(name: &CStr) -> Result<Self> {
         Self::with_flags(
             name,
-            bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_HIGHPRI,
+            bindings::wq_flags_WQ_UNBOUND
+                | bindings::wq_flags_WQ_HIGHPRI
+                | bindings::wq_flags_WQ_MEM_RECLAIM,
         )
+    }
+
+    /// Makes a workqueue for work that waits for long, or needs much memory: it runs where the
+    /// scheduler likes, and may make no progress when memory is short.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_long(name: &CStr) -> Result<Self> {
+        Self::with_flags(name, bindings::wq_flags_WQ_UNBOUND)
     }
 
     fn with_flags(name: &CStr, flags: bindings::wq_flags) -> Result<Self> {
         // SAFETY: `name` is a C string; it is copied.
-        let raw = unsafe {
-            bindings::metaroce_alloc_workqueue(
-                name.as_char_ptr(),
-                flags | bindings::wq_flags_WQ_MEM_RECLAIM,
-            )
-        };
+        let raw = unsafe { bindings::metaroce_alloc_workqueue(name.as_char_ptr(), flags) };
         // INVARIANT: The workqueue was just made.
         Ok(Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
@@ -185,6 +195,7 @@ mod tests {
         for queue in [
             OwnedQueue::new(c"kunit")?,
             OwnedQueue::new_unbound(c"kunit")?,
+            OwnedQueue::new_long(c"kunit")?,
         ] {
             let job = Job::new()?;
             assert!(queue.enqueue(job.clone()).is_ok());

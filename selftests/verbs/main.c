@@ -4,7 +4,7 @@
  *
  *   mrverbs test [-6] [-k PART_OF_NAME] [-x PART_OF_NAME] DEVICE_A DEVICE_B GROUP...
  *   mrverbs list
- *   mrverbs soak|flood|hold|member|info|scale|cm_... ... for the shell tests
+ *   mrverbs soak|flood|hold|member|stall|info|scale|cm_... ... for the shell tests
  *
  * Prints KTAP. Each test runs in a child process, so that it can be stopped,
  * and so that what it leaves behind is cleaned up by the kernel.
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
 	} commands[] = {
 		{ "test", cmd_test }, { "list", cmd_list }, { "soak", cmd_soak },
 		{ "flood", cmd_flood }, { "hold", cmd_hold }, { "info", cmd_info },
-		{ "member", cmd_member },
+		{ "member", cmd_member }, { "stall", cmd_stall },
 		{ "cm_serve", cmd_cm_serve }, { "cm_connect", cmd_cm_connect },
 		{ "scale", cmd_scale },
 	};
@@ -235,6 +235,6 @@ int main(int argc, char **argv)
 	for (i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);
-	fprintf(stderr, "usage: %s test|list|soak|flood|hold|member|info ...\n", argv[0]);
+	fprintf(stderr, "usage: %s test|list|soak|flood|hold|member|stall|info ...\n", argv[0]);
 	return KSFT_FAIL;
 }

@@ -261,6 +261,7 @@ int cmd_soak(int argc, char **argv);
 int cmd_flood(int argc, char **argv);
 int cmd_hold(int argc, char **argv);
 int cmd_member(int argc, char **argv);
+int cmd_stall(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_cm_serve(int argc, char **argv);
 int cmd_cm_connect(int argc, char **argv);

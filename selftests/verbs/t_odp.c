@@ -3,7 +3,11 @@
 #include "mrverbs.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -319,6 +323,44 @@ static void not_changed(struct env *env, const struct test *test)
 	/* The whole address space. */
 	REFUSED_PTR(ibv_reg_mr(env->a.pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND),
 		    EOPNOTSUPP);
+}
+
+/*
+ * stall DEVICE DEVICE: has a page fetched that this process does not give, and says "ready" when the
+ * fetching waits for it; until it is killed.
+ */
+int cmd_stall(int argc, char **argv)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register missing = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffd_msg msg;
+	struct area area;
+	struct pair pair;
+	struct env env;
+	int fd;
+
+	if (argc != 3) {
+		fprintf(stderr, "stall: two devices, please\n");
+		return KSFT_FAIL;
+	}
+	fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) {
+		perror("userfaultfd");
+		return KSFT_SKIP;
+	}
+	host_open(&env.a, argv[1], false);
+	host_open(&env.b, argv[2], false);
+	pair_new(&pair, &env, OPTS());
+	area_new(&area, &env.a, 1 << 20, IBV_ACCESS_LOCAL_WRITE);
+	missing.range.start = (uintptr_t)area.p;
+	missing.range.len = area.len;
+	CHECK(!ioctl(fd, UFFDIO_REGISTER, &missing), "UFFDIO_REGISTER: %m");
+	OK(post_send(&pair.a, IBV_WR_SEND, WR, area.p, 100, area.mr->lkey, NULL, 0, 0));
+	CHECK(read(fd, &msg, sizeof(msg)) == sizeof(msg), "userfaultfd: %m");
+	CHECK_EQ(msg.event, UFFD_EVENT_PAGEFAULT, "event");
+	printf("ready\n");
+	fflush(stdout);
+	return pause();
 }
 
 void tests_odp(void)
