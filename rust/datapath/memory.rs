@@ -88,12 +88,22 @@ impl Endpoint {
         self.with_local(pd, sge, rights, |_, _, _| Ok(()))
     }
 
-    /// Checks a local scatter/gather element, and has memory fetched that is not there. Context and
-    /// errors as for [`Self::with_local`].
-    pub(super) fn touch_local(&self, pd: u32, sge: &Sge, rights: u32) -> Result<(), AccessError> {
+    /// Checks a local scatter/gather element, and has memory fetched that is not there, unless
+    /// `ahead` is used up, in bytes. Context and errors as for [`Self::with_local`].
+    pub(super) fn touch_local(
+        &self,
+        pd: u32,
+        sge: &Sge,
+        rights: u32,
+        ahead: &mut usize,
+    ) -> Result<(), AccessError> {
         self.with_local(pd, sge, rights, |memory, at, len| {
             // CAST: `usize` is 64 bits wide here.
-            memory.touch(at, len as usize, rights & access::LOCAL_WRITE != 0);
+            let len = len as usize;
+            if *ahead != 0 {
+                memory.touch(at, len, rights & access::LOCAL_WRITE != 0);
+                *ahead = ahead.saturating_sub(len);
+            }
             Ok(())
         })
     }

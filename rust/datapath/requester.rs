@@ -167,16 +167,23 @@ impl Qp {
                 } else {
                     0
                 };
+                let total = list.total();
+                // Nothing is looked at for what is refused below.
+                let mut ahead = if total <= u64::from(stream::MAX_MSG_LEN) {
+                    Umem::AHEAD
+                } else {
+                    0
+                };
                 // A key for fast registration may be opened by a work request in front of this one:
                 // it is looked at when it is used.
-                let is_wrong = |sge: &Sge| {
-                    let checked = self.endpoint.touch_local(self.pd, sge, rights);
+                let mut is_wrong = |sge: &Sge| {
+                    let checked = self.endpoint.touch_local(self.pd, sge, rights, &mut ahead);
                     checked.is_err() && !FastTable::owns(sge.lkey)
                 };
                 if list.iter().any(|sge| is_wrong(&sge)) {
                     return (work, Some(WcStatus::LocalProtection));
                 }
-                list.total()
+                total
             }
             None => return (work, Some(WcStatus::LocalQpOperation)),
         };

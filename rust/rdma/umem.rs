@@ -281,14 +281,18 @@ impl Umem {
         matches!(self.backing, Backing::OnDemand(_))
     }
 
-    /// Has `len` bytes at `off` of memory that is not pinned fetched if they are not there, for they
-    /// will be needed. Context as for their use.
+    /// How much of what will be needed is looked at ahead of that, in bytes.
+    pub const AHEAD: usize = 1 << 20;
+
+    /// Has `len` bytes at `off` of memory that is not pinned fetched if one of the first
+    /// [`Self::AHEAD`] is not there, for they will be needed. Whoever uses the others finds out what
+    /// else is missing. Context as for their use.
     pub fn touch(&self, off: usize, len: usize, write: bool) {
         if !self.is_on_demand() {
             return;
         }
         let mut done = 0;
-        while done < len {
+        while done < len.min(Self::AHEAD) {
             match self.locate(off + done, len - done, write) {
                 Ok((_, _, room)) => done += room,
                 Err(_) => return,
