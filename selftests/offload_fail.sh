@@ -104,6 +104,15 @@ test_memory_that_the_device_does_not_take() {
 	works_again mr_add
 }
 
+test_change_of_memory_that_the_device_does_not_take() {
+	offload_up
+	policies require
+	MRVERBS_FAIL=$SIM/$SIM_B/fail "$MRVERBS" test "$DEV_A" "$DEV_B" refused >&2 ||
+		fail "the region is not as before"
+	[ -z "$(cat "$SIM/$SIM_B/fail")" ] || fail "mr_add was not called"
+	ofl_settled
+}
+
 test_a_change_that_fails() {
 	local errno
 
@@ -162,6 +171,7 @@ ktap_run_all \
 	test_failures_of_each_operation_fail \
 	test_refusals_fail_with_require \
 	test_memory_that_the_device_does_not_take \
+	test_change_of_memory_that_the_device_does_not_take \
 	test_a_change_that_fails \
 	test_registration_that_fails \
 	test_slow_device \

@@ -133,10 +133,7 @@ pub(super) fn register(
         lkey: mr.key(),
         rkey: mr.key(),
     };
-    dev.offload.mr_added(&mr).inspect_err(|_| {
-        // No window can be bound to it.
-        let _ = dev.endpoint.dereg_mr(&mr);
-    })?;
+    dev.offload.mr_added(&mr).inspect_err(|_| undo(dev, &mr))?;
     let mr = finish(dev, mr, init.start, permit)?;
     Ok((mr, keys))
 }
@@ -213,18 +210,22 @@ fn finish(
     start: u64,
     permit: Permit,
 ) -> Result<Mr> {
-    Mr::new(mr.clone(), start, permit).inspect_err(|_| {
-        // No window can be bound to it.
-        let _ = dev.endpoint.dereg_mr(&mr);
-        dev.offload.mr_removed(mr.key());
-    })
+    Mr::new(mr.clone(), start, permit).inspect_err(|_| undo(dev, &mr))
+}
+
+/// Takes back a region that nobody has been told of.
+fn undo(dev: &rdma::Device<Device>, mr: &datapath::mr::Mr) {
+    // No window can be bound to it.
+    let _ = dev.endpoint.dereg_mr(mr);
+    // A device that a queue pair came to meanwhile has it, whatever it said.
+    dev.offload.mr_removed(mr.key());
 }
 
 impl Mr {
     /// Changes memory, domain or rights of a region that a process has. Its keys stay.
     ///
-    /// Errors: those of [`register`]; `EOPNOTSUPP` for memory that is not pinned; `EINVAL` while memory windows are bound to the region. It
-    /// stays as it was then.
+    /// Errors: those of [`register`]; `EOPNOTSUPP` for memory that is not pinned; `EINVAL` while
+    /// memory windows are bound to the region. It stays as it was then.
     pub(super) fn reregister(
         &self,
         dev: &rdma::Device<Device>,
@@ -260,8 +261,34 @@ impl Mr {
         // The old memory stays pinned until devices know the new one.
         dev.offload.mr_removed(mr.key());
         let known = dev.offload.mr_added(&mr);
+        if known.is_err() {
+            if let Ok(old) = Self::restore(dev, &current.mr, &mr) {
+                current.mr = old;
+                return known;
+            }
+        }
         *current = Current { mr, start };
         known
+    }
+
+    /// Gives the key of a region back to the one that had it. A device that refuses that as well
+    /// answers what is done with the key as it does for one that it does not know.
+    ///
+    /// Errors: `EINVAL` if a memory window was bound to the new one meanwhile, `ENOMEM`. That stays
+    /// then.
+    fn restore(
+        dev: &rdma::Device<Device>,
+        old: &datapath::mr::Mr,
+        new: &datapath::mr::Mr,
+    ) -> Result<Arc<datapath::mr::Mr>> {
+        let (va, len, access, umem) = old.parts();
+        let range = (va, len);
+        let mr = dev
+            .endpoint
+            .rereg_mr(new, old.pd(), umem.clone(), range, access)?;
+        dev.offload.mr_removed(mr.key());
+        let _ = dev.offload.mr_added(&mr);
+        Ok(mr)
     }
 
     /// Makes the region's keys invalid, unless memory windows are bound to it.

@@ -3,6 +3,7 @@
 #include "mrverbs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -189,6 +190,35 @@ static void busy(struct env *env, const struct test *test)
 	tear_down(&s);
 }
 
+/* The device that carries the queue pairs refuses a change: all is as before, there too. */
+static void refused(struct env *env, const struct test *test)
+{
+	const char *file = getenv("MRVERBS_FAIL");
+	struct buf other;
+	struct setup s;
+	FILE *fail;
+
+	(void)test;
+	if (!file)
+		SKIP("no MRVERBS_FAIL, see offload_fail.sh");
+	set_up(&s, env, ACCESS_ALL);
+	buf_new(&other, &env->b, LEN, ACCESS_ALL);
+	memset(other.p, 0, LEN);
+	write_ends(&s, s.dst.p, LEN, IBV_WC_SUCCESS);
+	memset(s.dst.p, 0, LEN);
+	fail = fopen(file, "w");
+	CHECK(fail && fprintf(fail, "mr_add %d\n", EIO) > 0 && !fclose(fail), "%s: %m", file);
+	CHECK(ibv_rereg_mr(s.dst.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other.p, LEN, 0),
+	      "the region was changed");
+	CHECK_EQ(errno, EIO, "errno");
+	write_ends(&s, s.dst.p, LEN, IBV_WC_SUCCESS);
+	check(s.dst.p, LEN, 31, "written after the refused change");
+	write_ends(&s, other.p, LEN, IBV_WC_REM_ACCESS_ERR);
+	check_byte(other.p, LEN, 0, "memory that was refused");
+	tear_down(&s);
+	buf_free(&other);
+}
+
 void tests_rereg(void)
 {
 	TEST("mr", rights, "change of rights");
@@ -198,4 +228,5 @@ void tests_rereg(void)
 	TEST("mr", domain, "change of domain");
 	TEST("mr", bad, "bad changes");
 	TEST("mr", busy, "change under way");
+	TEST("refused", refused, "change that is refused");
 }
