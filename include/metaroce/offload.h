@@ -360,7 +360,9 @@ enum metaroce_ofl_event {
  * @qp_del: gives a queue pair up, in whatever state. Cannot fail. On return
  *	the device uses neither rings nor queues of it, the consumers' indices
  *	say what was not completed, and packets for it are refused as for any
- *	number that it does not know.
+ *	number that it does not know. If its connection has not been
+ *	established, the device sends and takes no INIT for it any more: the
+ *	queue pair may soon live again, on another connection.
  * @qp_export: optional. Writes the state of a queue pair, and of its connection,
  *	to @buf of @size bytes (METAROCE_OFL_STATE_MAX), for software to go on
  *	from, and returns how many bytes that are. Both stand still then: the

@@ -184,3 +184,14 @@ impl Qp {
         Ok(qp)
     }
 }
+
+impl Conn {
+    /// Asks no more for a peer that has not answered: for a connection whose only queue pair is gone.
+    /// It would be taken for one of that queue pair's next life.
+    pub(crate) fn end_unanswered(&self) {
+        let mut inner = self.inner.lock();
+        if !inner.proto.established() {
+            inner.proto.close();
+        }
+    }
+}

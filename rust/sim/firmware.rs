@@ -82,6 +82,7 @@ const PORTION: usize = 64;
 /// A queue pair of the core's.
 pub(crate) struct Carried {
     qp: Arc<Qp>,
+    conn: Arc<Conn>,
     /// There is something in its rings.
     rung: Atomic<bool>,
 }
@@ -320,6 +321,7 @@ impl Firmware {
         let carried = Arc::new(
             Carried {
                 qp: qp.clone(),
+                conn: conn.clone(),
                 rung: Atomic::new(false),
             },
             GFP_KERNEL,
@@ -353,6 +355,7 @@ impl Firmware {
         // Waits for the worker to let go of it.
         drop(self.qps.remove(qp.qp.qpn()));
         qp.qp.destroy();
+        qp.conn.end_unanswered();
     }
 
     /// Returns what it has counted. Process context.
