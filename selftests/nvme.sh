@@ -37,16 +37,16 @@ target_up() {
 	defer "rm $dir/ports/1/subsystems/$NQN"
 }
 
-# Sets CTL and BLOCK.
+# Sets SHOWN and BLOCK.
 connect() {
 	modprobe nvme_rdma || fail "nvme_rdma"
 	echo "transport=rdma,traddr=$ADDR,trsvcid=$PORT,nqn=$NQN,nr_io_queues=2,reconnect_delay=1" \
 		>/dev/nvme-fabrics || fail "cannot connect"
-	for CTL in /sys/class/nvme-fabrics/ctl/nvme*; do
-		[ "$(cat "$CTL/subsysnqn")" != "$NQN" ] || break
+	for SHOWN in /sys/class/nvme-fabrics/ctl/nvme*; do
+		[ "$(cat "$SHOWN/subsysnqn")" != "$NQN" ] || break
 	done
-	[ -d "$CTL" ] || fail "no controller"
-	defer "[ ! -e $CTL ] || echo 1 >$CTL/delete_controller"
+	[ -d "$SHOWN" ] || fail "no controller"
+	defer "[ ! -e $SHOWN ] || echo 1 >$SHOWN/delete_controller"
 	wait_for "a block device" find_block
 }
 
@@ -62,20 +62,8 @@ find_block() {
 }
 
 disconnect() {
-	echo 1 >"$CTL/delete_controller" || fail "cannot disconnect"
-	wait_for "the end of the controller" gone "$CTL"
-}
-
-# The device goes while it is used; the target and the initiator survive that.
-test_device_removed_under_load() {
-	local job
-
-	up
-	load_begins
-	rdma link del "$NAME" || fail "rdma link del"
-	wait_for "the end of the controller" gone "$CTL"
-	wait "$job"
-	device_new
+	echo 1 >"$SHOWN/delete_controller" || fail "cannot disconnect"
+	wait_for "the end of the controller" gone "$SHOWN"
 }
 
 ktap_run_all \

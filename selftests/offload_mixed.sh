@@ -78,9 +78,7 @@ test_two_devices_of_a_host() {
 	plane_new 1
 	DEV_A=${first_a}x DEV_B=${first_b}x
 	defer "link_del $DEV_A; link_del $DEV_B"
-	link_new "$NS_A" "$DEV_A" p1 || fail "rdma link add"
-	link_new "$NS_B" "$DEV_B" p1 || fail "rdma link add"
-	links_ready
+	links_over 1
 	sim_add "$NS_A" p1 "${SIM_A}x"
 	sim_add "$NS_B" p1 "${SIM_B}x"
 	policies require

@@ -141,7 +141,7 @@ test_policies_are_checked() {
 	local file bad
 
 	offload_up 1
-	for file in $(policy_file "$DEV_A"); do
+	for file in $(settings "$DEV_A" offload); do
 		for bad in maybe "" requires "1 maybe" "x off" "-1 off" "16777215 off" "1 off off"; do
 			! echo "$bad" >"$file" 2>/dev/null || fail "took the policy '$bad'"
 		done

@@ -40,7 +40,7 @@ target_up() {
 	defer "echo 0 >$group/enable"
 }
 
-# Sets HOST and BLOCK.
+# Sets SHOWN and BLOCK.
 connect() {
 	local guid
 
@@ -49,31 +49,19 @@ connect() {
 	guid=${guid#0x}
 	echo "id_ext=$guid,ioc_guid=$guid,dest=$ADDR:$PORT" \
 		>"/sys/class/infiniband_srp/srp-$NAME-1/add_target" || fail "cannot connect"
-	for HOST in /sys/class/scsi_host/*; do
-		[ "$(cat "$HOST/local_ib_device" 2>/dev/null)" != "$NAME" ] || break
+	for SHOWN in /sys/class/scsi_host/*; do
+		[ "$(cat "$SHOWN/local_ib_device" 2>/dev/null)" != "$NAME" ] || break
 	done
-	[ -e "$HOST/local_ib_device" ] || fail "no SCSI host"
-	defer "[ ! -e $HOST ] || disconnect"
+	[ -e "$SHOWN/local_ib_device" ] || fail "no SCSI host"
+	defer "[ ! -e $SHOWN ] || disconnect"
 	wait_for "a block device" find_block
 }
 
 disconnect() {
-	local remote=/sys/class/srp_remote_ports/port-${HOST##*host}:1
+	local remote=/sys/class/srp_remote_ports/port-${SHOWN##*host}:1
 
 	echo 1 >"$remote/delete" || fail "cannot disconnect"
-	wait_for "the end of the SCSI host" gone "$HOST"
-}
-
-# The device goes while it is used; the target and the initiator survive that.
-test_device_removed_under_load() {
-	local job
-
-	up
-	load_begins
-	rdma link del "$NAME" || fail "rdma link del"
-	wait_for "the end of the SCSI host" gone "$HOST"
-	wait "$job"
-	device_new
+	wait_for "the end of the SCSI host" gone "$SHOWN"
 }
 
 ktap_run_all \

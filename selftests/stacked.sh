@@ -26,19 +26,6 @@ put_into() {
 }
 set_down() { ip -n "$1" link set "$3" down; }
 
-# devices_over INDEX...: an RDMA device in each host over these netdevs
-devices_over() {
-	local i
-
-	defer "links_down"
-	for i; do
-		link_new "$NS_A" "$DEV_A" "p$i" || fail "rdma link add, p$i"
-		link_new "$NS_B" "$DEV_B" "p$i" || fail "rdma link add, p$i"
-		is_metaroce || break
-	done
-	links_ready
-}
-
 # Packets that a netdev of A has sent.
 sent() { in_a cat "/sys/class/net/$1/statistics/tx_packets"; }
 
@@ -117,8 +104,6 @@ test_vlan_of_datagrams() {
 	[ "$(sent p5)" -gt 500 ] || fail "p5 has sent $(sent p5) packets"
 }
 
-a_listens() { in_a rdma resource show cm_id | grep -q 'state LISTEN'; }
-
 test_connection_management_in_a_vlan() {
 	command -v rping >/dev/null || skip "no rping"
 	modprobe rdma_ucm 2>/dev/null || [ -e /dev/infiniband/rdma_cm ] || skip "no rdma_ucm"
@@ -126,7 +111,7 @@ test_connection_management_in_a_vlan() {
 	vlans 1
 	wait_for "a GID of A" has_gid_of "$DEV_A" "$(addr4 1 5)"
 	wait_for "a GID of B" has_gid_of "$DEV_B" "$(addr4 2 5)"
-	APP_TIMEOUT=$PATIENCE APP_LISTENS=a_listens client_server "rping" \
+	APP_TIMEOUT=$PATIENCE APP_LISTENS=cm_listens client_server "rping" \
 		rping -s -a "$(addr4 1 5)" -C 100 -V -- rping -c -a "$(addr4 1 5)" -C 100 -V
 	[ "$(sent p5)" -gt 200 ] || fail "p5 has sent $(sent p5) packets"
 }
@@ -175,7 +160,7 @@ bonded() {
 	both put_into p1 p5
 	# It takes its time to find its members good.
 	wait_for "the peer" in_a ping -qc 1 -W 1 "$(addr4 2 5)"
-	devices_over 5
+	links_over 5
 }
 
 active_member() { in_a cat /sys/class/net/p5/bonding/active_slave; }
@@ -222,14 +207,14 @@ test_bridge() {
 	both addressless p0
 	both over 5 type bridge
 	both put_into p0 p5
-	devices_over 5
+	links_over 5
 	check_traffic
 }
 
 test_macvlan() {
 	netns_up 1
 	both over 5 link p0 type macvlan mode bridge
-	devices_over 5
+	links_over 5
 	check_traffic
 }
 

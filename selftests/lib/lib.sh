@@ -262,17 +262,23 @@ info() { "$MRVERBS" info "$1" | sed -n "s/^$2 //p"; }
 gid_index() { info "$1" gid_index; }
 has_gid() { "$MRVERBS" info "$1" >/dev/null 2>&1; }
 
-# hosts_up [PLANES] [MTU]: two hosts, a device in each, over all planes. With a
-# driver that knows no planes, over the first.
+# hosts_up [PLANES] [MTU]: two hosts, a device in each, over all planes.
 hosts_up() {
-	local planes=${1:-2} i
-
 	netns_up "$@"
+	# shellcheck disable=SC2046
+	links_over $(seq 0 $((${1:-2} - 1)))
+}
+
+# links_over INDEX...: a device in each host over the netdevs of these indices. With a
+# driver that knows no planes, over the first.
+links_over() {
+	local i
+
 	defer "links_down"
-	for ((i = 0; i < planes; i++)); do
-		is_metaroce || [ "$i" = 0 ] || continue
+	for i; do
 		link_new "$NS_A" "$DEV_A" "p$i" || fail "rdma link add $DEV_A, plane $i"
 		link_new "$NS_B" "$DEV_B" "p$i" || fail "rdma link add $DEV_B, plane $i"
+		is_metaroce || break
 	done
 	links_ready
 }
@@ -379,14 +385,29 @@ more_packets() {
 	wait_for "data of $1 on plane $2" carries "$1" "$2" "$before"
 }
 
-# Chooses the law of congestion control of both devices: law LAW
-law() {
+# The file NAME of a device in debugfs, or those of devices of that name: settings DEVICE NAME
+settings() {
 	local file
 
-	is_metaroce || return 0
-	for file in /sys/kernel/debug/metaroce/{"$DEV_A","$DEV_B"}{,.*}/cc; do
-		[ ! -e "$file" ] || echo "$1" >"$file" || fail "cannot choose $1"
+	for file in "/sys/kernel/debug/metaroce/$1"{,.*}"/$2"; do
+		[ ! -e "$file" ] || echo "$file"
 	done
+}
+
+# choose DEVICE NAME VALUE, in these files
+choose() {
+	local file
+
+	for file in $(settings "$1" "$2"); do
+		echo "$3" >"$file" || fail "cannot choose $3"
+	done
+}
+
+# Chooses the law of congestion control of both devices: law LAW
+law() {
+	is_metaroce || return 0
+	choose "$DEV_A" cc "$1"
+	choose "$DEV_B" cc "$1"
 }
 
 # All counters that are not 0, in one line, for diagnosis

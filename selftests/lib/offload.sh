@@ -84,26 +84,11 @@ offload_up() {
 	fi
 }
 
-# The policies of a device, or of devices of that name: policy_file DEVICE
-policy_file() {
-	local file
-
-	for file in "/sys/kernel/debug/metaroce/$1"{,.*}/offload; do
-		[ ! -e "$file" ] || echo "$file"
-	done
-}
-
 # policy DEVICE "[QPN] off|prefer|require"
-policy() {
-	local file
-
-	for file in $(policy_file "$1"); do
-		echo "$2" >"$file" || fail "cannot choose $2"
-	done
-}
+policy() { choose "$1" offload "$2"; }
 
 # What is set, in one line: policy_of DEVICE
-policy_of() { policy_file "$1" | xargs cat | paste -sd ' '; }
+policy_of() { settings "$1" offload | xargs cat | paste -sd ' '; }
 
 policies() {
 	policy "$DEV_A" "$1"

@@ -4,7 +4,9 @@
 # side is a disk in memory, DISK; on the near side it is seen as BLOCK. To be sourced
 # after lib.sh, by a program that has these functions:
 #   target_up     exports DISK, at ADDR
-#   connect       makes a connection to it, and sets BLOCK
+#   connect       makes a connection to it, and sets BLOCK; for
+#                 test_device_removed_under_load also SHOWN, which is there in sysfs as
+#                 long as the connection
 #   disconnect    ends the connection
 # shellcheck source=onehost.sh
 . "$here/lib/onehost.sh"
@@ -131,4 +133,16 @@ test_disconnect_under_load() {
 		connect
 	done
 	written_and_read 1 64k
+}
+
+# The device goes while it is used; the target and the initiator survive that.
+test_device_removed_under_load() {
+	local job
+
+	up
+	load_begins
+	rdma link del "$NAME" || fail "rdma link del"
+	wait_for "the end of the connection" gone "$SHOWN"
+	wait "$job"
+	device_new
 }
