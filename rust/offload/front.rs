@@ -157,10 +157,14 @@ impl Front {
         self.software.set_counters(counters);
     }
 
-    /// Returns the policy, and whether it is the queue pair's own.
-    pub(super) fn policy(&self) -> (Policy, bool) {
-        let own = *self.policy.lock();
-        own.map_or_else(|| (self.site.policy(), false), |own| (own, true))
+    /// Returns the policy of its own, if it has one.
+    pub(super) fn own_policy(&self) -> Option<Policy> {
+        *self.policy.lock()
+    }
+
+    /// Returns the policy.
+    fn policy(&self) -> Policy {
+        self.own_policy().unwrap_or_else(|| self.site.policy())
     }
 
     /// Sets a policy of its own, or [`None`] for that of its device: for when it is connected, and
@@ -214,7 +218,7 @@ impl Front {
     ///
     /// Errors: if nobody is to carry it.
     fn offer(self: &Arc<Self>, attr: &QpAttr, mask: AttrMask) -> Result<bool> {
-        let (policy, _) = self.policy();
+        let policy = self.policy();
         if policy == Policy::Off {
             return Ok(false);
         }
@@ -281,7 +285,7 @@ impl Front {
         if *is_gone {
             return;
         }
-        let (policy, _) = self.policy();
+        let policy = self.policy();
         let qp = self.device.lock().clone();
         match (qp, policy) {
             (Some(qp), Policy::Off) => qp.nic.hand_back(&qp),

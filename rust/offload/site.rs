@@ -90,7 +90,7 @@ impl Site {
     /// Calls `f` with each queue pair that has a policy of its own, by number. Process context.
     pub(crate) fn for_each_policy(&self, mut f: impl FnMut(u32, Policy)) {
         self.fronts.for_each(|qpn, front| {
-            if let (policy, true) = front.policy() {
+            if let Some(policy) = front.own_policy() {
                 f(qpn, policy);
             }
         });
