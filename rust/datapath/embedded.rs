@@ -175,8 +175,6 @@ impl Qp {
                 qp.timer.stop();
                 conn.detach(qpn);
             })?;
-        }
-        if state.is_some() {
             conn.announce();
             qp.want_again(conn, false);
         }
