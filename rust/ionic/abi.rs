@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The interface with the core. All `unsafe` of this module is here, but for two calls that prepare
-//! statics.
+//! The interface with the core: the operations that it calls.
 //!
 //! C header: `include/metaroce/offload.h`
 
-use super::codec::{
-    self,
-    Codec,
-    Operation,
-    Public, //
+use super::{
+    codec::{
+        self,
+        Codec,
+        Operation,
+        Public, //
+    },
+    registration::{
+        Operations,
+        Registration, //
+    },
 };
 use crate::net::netdev::NetDevice;
-use core::ptr::{
-    self,
-    NonNull, //
-};
+use core::ptr;
 use kernel::{
-    error::{
-        from_err_ptr,
-        from_result, //
-    },
-    prelude::*,
+    error::from_result,
+    prelude::*, //
 };
 
 /// `struct metaroce_ofl_caps`.
@@ -32,57 +31,15 @@ type Ofl = bindings::metaroce_ofl;
 /// What the firmware understands.
 static CODEC: Public = Public;
 
-/// A registration, which ends when this is dropped. Process context, the RTNL is not held then.
+/// Registers for a network device. Process context, with or without the RTNL.
 ///
-/// # Invariants
-///
-/// `ofl` is a registration that this owns.
-pub(crate) struct Registration {
-    ofl: NonNull<Ofl>,
+/// Errors: as `metaroce_ofl_register()`.
+pub(crate) fn register(ndev: &NetDevice) -> Result<Registration> {
+    // SAFETY: The operations do not look at the last argument.
+    unsafe { Registration::new(ndev, &OPS, &CODEC.caps(), ptr::null_mut()) }
 }
 
-// SAFETY: Registrations may be used and ended on any thread.
-unsafe impl Send for Registration {}
-
-// SAFETY: As above.
-unsafe impl Sync for Registration {}
-
-impl Registration {
-    /// Registers for a network device. Process context, with or without the RTNL.
-    ///
-    /// Errors: as `metaroce_ofl_register()`.
-    pub(crate) fn new(ndev: &NetDevice) -> Result<Self> {
-        let caps = CODEC.caps();
-        // SAFETY: `ndev` is live; the operations are static.
-        let ofl = from_err_ptr(unsafe {
-            bindings::metaroce_ofl_register(ndev.as_raw(), &OPS.0, &caps, ptr::null_mut())
-        })?;
-        // INVARIANT: Just made.
-        Ok(Self {
-            ofl: NonNull::new(ofl).ok_or(EINVAL)?,
-        })
-    }
-
-    /// The firmware stands still. Any context but NMI.
-    pub(crate) fn fault(&self, why: &CStr) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::metaroce_ofl_fault(self.ofl.as_ptr(), why.as_char_ptr()) };
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::metaroce_ofl_unregister(self.ofl.as_ptr()) };
-    }
-}
-
-struct Table(bindings::metaroce_ofl_ops);
-
-// SAFETY: The operations may be called on any thread, and nothing changes them.
-unsafe impl Sync for Table {}
-
-static OPS: Table = Table(bindings::metaroce_ofl_ops {
+static OPS: Operations = Operations::new(bindings::metaroce_ofl_ops {
     name: c"metaroce_ionic".to_bytes_with_nul().as_ptr(),
     mr_add: Some(mr_add),
     mr_del: Some(mr_del),

@@ -5,7 +5,10 @@
 //! The RTNL is held when a network device comes or goes, and must not be when a registration ends:
 //! so that is left to a worker.
 
-use super::abi::Registration;
+use super::{
+    abi::register,
+    registration::Registration, //
+};
 use crate::{
     net::netdev::{
         NetDevice,
@@ -89,7 +92,7 @@ pub(crate) fn add(ndev: &NetDevice) -> Result {
     let mut cards = CARDS.lock();
     cards.reserve(1, GFP_KERNEL)?;
     let card = Card {
-        registration: Some(Registration::new(ndev)?),
+        registration: Some(register(ndev)?),
         ndev: Some(ndev.into()),
         parent: ndev.parent(),
         is_reset: false,
@@ -164,7 +167,7 @@ fn tidy() {
         if let Some(ndev) = &card.ndev {
             card.is_back = false;
             card.is_reset = false;
-            match Registration::new(ndev) {
+            match register(ndev) {
                 Ok(registration) => card.registration = Some(registration),
                 Err(e) => pr_warn!("{}: not registered again: {e:?}\n", ndev.name()),
             }

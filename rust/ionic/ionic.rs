@@ -34,6 +34,8 @@ mod abi;
 mod auxiliary;
 mod cards;
 mod codec;
+#[path = "../nic/registration.rs"]
+mod registration;
 mod watch;
 
 module! {

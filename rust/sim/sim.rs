@@ -90,6 +90,8 @@ mod files;
 mod firmware;
 mod inbox;
 mod knobs;
+#[path = "../nic/registration.rs"]
+mod registration;
 mod registry;
 
 module! {

@@ -2,8 +2,6 @@
 
 //! The interface with the core: its structures, its functions, and the operations that it calls.
 //!
-//! All `unsafe` of this module is here.
-//!
 //! C header: `include/metaroce/offload.h`
 
 mod ops;
@@ -17,68 +15,58 @@ pub(crate) use self::refs::{
 
 use super::{
     caps::Caps,
-    firmware::Firmware, //
+    firmware::Firmware,
+    registration, //
 };
 use crate::net::netdev::NetDevice;
-use core::ptr::NonNull;
 use kernel::{
-    error::from_err_ptr,
     prelude::*,
     sync::Arc, //
 };
 
 type Ofl = bindings::metaroce_ofl;
 
-/// A registration, which ends when this is dropped.
-///
-/// # Invariants
-///
-/// `ofl` is a registration that this owns, whose `priv` is that of `firmware`.
-pub(crate) struct Registration {
-    ofl: NonNull<Ofl>,
-    firmware: Arc<Firmware>,
+/// Firmware that runs, until this is dropped.
+struct Running(Arc<Firmware>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
-// SAFETY: Registrations may be used and ended on any thread.
-unsafe impl Send for Registration {}
-
-// SAFETY: As above.
-unsafe impl Sync for Registration {}
+/// A registration with its firmware, which ends when this is dropped.
+pub(crate) struct Registration {
+    /// Goes first: its operations use the firmware.
+    registration: registration::Registration,
+    running: Running,
+}
 
 impl Registration {
     /// Registers for a network device. Process context.
     ///
     /// Errors: as `metaroce_ofl_register()`.
     pub(crate) fn new(ndev: &NetDevice, caps: &Caps, firmware: Arc<Firmware>) -> Result<Self> {
-        let priv_ = Arc::as_ptr(&firmware).cast_mut().cast();
-        // SAFETY: `ndev` is live; the operations are static; `priv_` lives as long as the
-        // registration, see `drop`.
-        let ofl = from_err_ptr(unsafe {
-            bindings::metaroce_ofl_register(ndev.as_raw(), &ops::TABLE.0, caps, priv_)
-        });
-        let ofl = ofl.and_then(|ofl| NonNull::new(ofl).ok_or(EINVAL));
-        let ofl = ofl.inspect_err(|_| firmware.stop())?;
-        // INVARIANT: Just made.
-        Ok(Self { ofl, firmware })
+        let running = Running(firmware);
+        let priv_ = Arc::as_ptr(&running.0).cast_mut().cast();
+        Ok(Self {
+            // SAFETY: The operations take the last argument for a firmware, and it is there for
+            // longer than the registration.
+            registration: unsafe {
+                registration::Registration::new(ndev, &ops::TABLE, caps, priv_)
+            }?,
+            running,
+        })
     }
 
     /// Returns the firmware.
     pub(crate) fn firmware(&self) -> &Firmware {
-        &self.firmware
+        &self.running.0
     }
 
     /// The firmware stands still from now on, and the core is told. Any context but NMI.
     pub(crate) fn fault(&self, why: &CStr) {
-        self.firmware.die();
-        // SAFETY: By the type invariant.
-        unsafe { bindings::metaroce_ofl_fault(self.ofl.as_ptr(), why.as_char_ptr()) };
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant; the firmware is there until it has returned.
-        unsafe { bindings::metaroce_ofl_unregister(self.ofl.as_ptr()) };
-        self.firmware.stop();
+        self.running.0.die();
+        self.registration.fault(why);
     }
 }

@@ -11,6 +11,7 @@ use super::{
             QpSpec, //
         },
         knobs::Op,
+        registration::Operations, //
     },
     translate::{
         attr_of,
@@ -53,12 +54,7 @@ use kernel::{
 };
 use proto::wire::Gid;
 
-pub(super) struct Table(pub(super) bindings::metaroce_ofl_ops);
-
-// SAFETY: The operations may be called on any thread, and nothing changes them.
-unsafe impl Sync for Table {}
-
-pub(super) static TABLE: Table = Table(bindings::metaroce_ofl_ops {
+pub(super) static TABLE: Operations = Operations::new(bindings::metaroce_ofl_ops {
     name: c"metaroce_sim".to_bytes_with_nul().as_ptr(),
     mr_add: Some(mr_add),
     mr_del: Some(mr_del),
