@@ -183,17 +183,6 @@ pub struct Reporting<R, D> {
     events: Events<R>,
 }
 
-impl<R, D> Reporting<R, D> {
-    pub(super) fn new(data: D, events: Events<R>) -> Self {
-        Self { data, events }
-    }
-
-    /// Ends the reports, see [`Events`].
-    pub(super) fn sever(&self) {
-        self.events.sever();
-    }
-}
-
 impl<R, D> Deref for Reporting<R, D> {
     type Target = D;
 
@@ -203,20 +192,36 @@ impl<R, D> Deref for Reporting<R, D> {
 }
 
 impl<R, D> Object<R, Reporting<R, D>> {
-    /// Returns the driver's part with what belongs to its reports.
-    pub(super) fn reporting(&self) -> &Reporting<R, D> {
-        &self.data
-    }
-
-    /// Makes the events of an object that is being created.
+    /// Initialises the driver's part, which `make` makes for the object's events; returns what else
+    /// `make` does. The events come to nothing if that fails.
     ///
     /// # Safety
     ///
-    /// The object must stay valid until the events are severed.
-    pub(super) unsafe fn events(raw: *mut R) -> Result<Events<R>> {
-        let raw = NonNull::new(raw).ok_or(EINVAL)?;
+    /// As for [`Self::init`]; and the object must be taken back by [`Self::deinit_reporting`] before
+    /// its memory is freed.
+    pub(super) unsafe fn init_reporting<X>(
+        raw: *mut R,
+        make: impl FnOnce(Events<R>) -> Result<(D, X)>,
+    ) -> Result<X> {
+        // SAFETY: They are severed below if `make` fails, otherwise in `deinit_reporting`: the
+        // object lives until then, as the caller promises.
+        let events = unsafe { Events::new(NonNull::new(raw).ok_or(EINVAL)?) }?;
+        let (data, rest) = make(events.clone()).inspect_err(|_| events.sever())?;
         // SAFETY: By the requirements of this function.
-        unsafe { Events::new(raw) }
+        unsafe { Self::init(raw, Reporting { data, events }) };
+        Ok(rest)
+    }
+
+    /// Ends the reports, and drops the driver's part.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::deinit`].
+    pub(super) unsafe fn deinit_reporting(raw: *mut R) {
+        // SAFETY: By the requirements of this function.
+        unsafe { Self::from_raw(raw) }.data.events.sever();
+        // SAFETY: By the requirements of this function.
+        unsafe { Self::deinit(raw) };
     }
 }
 

@@ -329,7 +329,7 @@ impl<'a> RecvRequest<'a> {
 }
 
 /// Calls `post` with each work request of a list, up to the first that fails, which `bad` is set to
-/// then. Returns what a verb that posts does.
+/// then.
 ///
 /// # Safety
 ///
@@ -340,7 +340,7 @@ pub(super) unsafe fn post_list<W>(
     bad: *mut *const W,
     next: impl Fn(&W) -> *const W,
     mut post: impl FnMut(&W) -> Result,
-) -> Result<c_int> {
+) -> Result {
     let mut at = first;
     // SAFETY: By the requirements of this function.
     while let Some(wr) = unsafe { at.as_ref() } {
@@ -351,5 +351,5 @@ pub(super) unsafe fn post_list<W>(
         }
         at = next(wr);
     }
-    Ok(0)
+    Ok(())
 }

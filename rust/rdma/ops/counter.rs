@@ -6,19 +6,24 @@
 //! queue pair cannot be bound to it. So the driver's part is made by that binding, and if that fails
 //! there is none.
 
-use super::{
-    Counter,
-    CounterDesc,
-    Device,
-    Operations,
-    Qp,
-    VTable, //
-};
-use crate::rdma::stats;
 use core::cell::UnsafeCell;
-use kernel::{
-    error::from_result,
-    prelude::*, //
+
+use kernel::prelude::*;
+
+use super::{
+    super::{
+        object::{
+            Counter,
+            Qp, //
+        },
+        stats::{
+            self,
+            CounterDesc, //
+        },
+    },
+    call::status,
+    Operations,
+    VTable, //
 };
 
 impl<T: Operations> VTable<T> {
@@ -50,15 +55,10 @@ impl<T: Operations> VTable<T> {
         qp: *mut bindings::ib_qp,
         _port: u32,
     ) -> c_int {
-        from_result(|| {
+        status(|| {
             // SAFETY: By the requirements of this function.
-            let (dev, this, cell) = unsafe {
-                (
-                    Device::<T>::from_raw((*qp).device),
-                    Qp::<T>::from_raw(qp),
-                    Counter::<T>::from_raw(counter),
-                )
-            };
+            let ((dev, this), cell) =
+                unsafe { (Self::object(qp), Counter::<T>::from_raw(counter)) };
             // SAFETY: The lock is held, see the invariant of `Counter`.
             let part = unsafe { &mut *cell.get() };
             let data = match part {
@@ -73,7 +73,7 @@ impl<T: Operations> VTable<T> {
             T::bind_counter(this, Some(data));
             // SAFETY: It is the driver that sets this member, while the lock is held.
             unsafe { (*qp).counter = counter };
-            Ok(0)
+            Ok(())
         })
     }
 
@@ -98,7 +98,7 @@ impl<T: Operations> VTable<T> {
     pub(super) unsafe extern "C" fn counter_update_stats(
         counter: *mut bindings::rdma_counter,
     ) -> c_int {
-        from_result(|| {
+        status(|| {
             // SAFETY: By the requirements of this function.
             let (cell, values) = unsafe {
                 (
@@ -110,7 +110,7 @@ impl<T: Operations> VTable<T> {
             if let Some(data) = unsafe { &*cell.get() } {
                 T::counter_values(data, values);
             }
-            Ok(0)
+            Ok(())
         })
     }
 

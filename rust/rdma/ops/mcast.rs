@@ -2,16 +2,17 @@
 
 //! Operations on multicast groups.
 
+use kernel::prelude::*;
+
 use super::{
-    Device,
+    super::{
+        device::Device,
+        gid::Gid,
+        object::Qp, //
+    },
+    call::status,
     Operations,
-    Qp,
     VTable, //
-};
-use crate::rdma::gid::Gid;
-use kernel::{
-    error::from_result,
-    prelude::*, //
 };
 
 impl<T: Operations> VTable<T> {
@@ -20,22 +21,14 @@ impl<T: Operations> VTable<T> {
     /// # Safety
     ///
     /// `qp` is a live queue pair of `T`, `gid` is valid for reads.
-    unsafe fn call(
+    unsafe fn of_group(
         qp: *mut bindings::ib_qp,
         gid: *mut bindings::ib_gid,
         op: fn(&Device<T>, &Qp<T>, Gid) -> Result,
     ) -> c_int {
-        from_result(|| {
-            // SAFETY: By the requirements of this function.
-            let (dev, qp, group) = unsafe {
-                (
-                    Device::<T>::from_raw((*qp).device),
-                    Qp::<T>::from_raw(qp),
-                    Gid::from(&*gid),
-                )
-            };
-            op(dev, qp, group).map(|()| 0)
-        })
+        // SAFETY: By the requirements of this function.
+        let ((dev, qp), group) = unsafe { (Self::object(qp), Gid::from(&*gid)) };
+        status(|| op(dev, qp, group))
     }
 
     /// # Safety
@@ -48,7 +41,7 @@ impl<T: Operations> VTable<T> {
         _lid: u16,
     ) -> c_int {
         // SAFETY: By the requirements of this function.
-        unsafe { Self::call(qp, gid, T::attach_mcast) }
+        unsafe { Self::of_group(qp, gid, T::attach_mcast) }
     }
 
     /// # Safety
@@ -60,6 +53,6 @@ impl<T: Operations> VTable<T> {
         _lid: u16,
     ) -> c_int {
         // SAFETY: By the requirements of this function.
-        unsafe { Self::call(qp, gid, T::detach_mcast) }
+        unsafe { Self::of_group(qp, gid, T::detach_mcast) }
     }
 }

@@ -1,41 +1,121 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Changes of memory regions, and regions for fast registration.
+//! Operations on memory regions; `fast_reg` has those that only users in the kernel have.
+
+use kernel::prelude::*;
 
 use super::{
-    Device,
-    MemoryRange,
-    Mr,
-    MrChange,
+    super::object::{
+        Mr,
+        Object,
+        Pd, //
+    },
+    call::{
+        pointer,
+        status, //
+    },
     Operations,
-    Pd,
     VTable, //
 };
-use kernel::{
-    error::from_result,
-    prelude::*, //
-};
+
+/// What a memory region is registered with.
+#[derive(Clone, Copy, Debug)]
+pub struct MrInit {
+    /// Address in the process.
+    pub start: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Address by which work requests name the first byte.
+    pub virt_addr: u64,
+    /// Of the values of `enum ib_access_flags`; checked by ib_core against each other.
+    pub access_flags: u32,
+}
+
+/// What is to be changed of a memory region, beside its domain.
+#[derive(Clone, Copy, Debug)]
+pub struct MrChange {
+    /// Address in the process, length, and address by which work requests name the first byte.
+    pub range: Option<(u64, u64, u64)>,
+    /// Of the values of `enum ib_access_flags`; checked by ib_core against each other.
+    pub access_flags: Option<u32>,
+}
+
+/// A range of a memory region.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs)]
+pub struct MemoryRange {
+    pub lkey: u32,
+    pub addr: u64,
+    pub len: u32,
+}
+
+/// The keys of a memory region.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs)]
+pub struct MrKeys {
+    pub lkey: u32,
+    pub rkey: u32,
+}
 
 impl<T: Operations> VTable<T> {
+    /// Makes ib_core's region of the driver's part, which `make` returns with its keys; ib_core
+    /// takes the memory, and fills in the rest.
+    pub(super) fn new_mr(
+        make: impl FnOnce() -> Result<(T::Mr, MrKeys)>,
+    ) -> Result<*mut bindings::ib_mr> {
+        // First: what `make` makes is not undone by dropping it.
+        let place = KBox::<Mr<T>>::new_uninit(GFP_KERNEL)?;
+        let (data, keys) = make()?;
+        let raw = bindings::ib_mr {
+            lkey: keys.lkey,
+            rkey: keys.rkey,
+            ..pin_init::zeroed()
+        };
+        Ok(KBox::into_raw(KBox::write(place, Object::new(raw, data))).cast())
+    }
+
     /// # Safety
     ///
     /// To be called by ib_core with a live domain of `T`.
-    pub(super) unsafe extern "C" fn alloc_mr(
+    pub(super) unsafe extern "C" fn get_dma_mr(
         pd: *mut bindings::ib_pd,
-        mr_type: bindings::ib_mr_type,
-        max_pages: u32,
+        access: c_int,
     ) -> *mut bindings::ib_mr {
-        let alloc = || {
-            if mr_type != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
+        // SAFETY: By the requirements of this function.
+        let (dev, pd) = unsafe { Self::object(pd) };
+        // CAST: A bit mask that C happens to pass as a signed number.
+        pointer(|| Self::new_mr(|| T::get_dma_mr(dev, pd, access as u32)))
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live domain of `T`.
+    pub(super) unsafe extern "C" fn reg_user_mr(
+        pd: *mut bindings::ib_pd,
+        start: u64,
+        length: u64,
+        virt_addr: u64,
+        access_flags: c_int,
+        dmah: *mut bindings::ib_dmah,
+        udata: *mut bindings::ib_udata,
+    ) -> *mut bindings::ib_mr {
+        pointer(|| {
+            if !dmah.is_null() {
                 return Err(EOPNOTSUPP);
             }
             // SAFETY: By the requirements of this function.
-            let (dev, pd) = unsafe { (Device::<T>::from_raw((*pd).device), Pd::<T>::from_raw(pd)) };
-            let place = KBox::<Mr<T>>::new_uninit(GFP_KERNEL)?;
-            let (data, keys) = T::alloc_mr(dev, pd, max_pages)?;
-            Ok(Self::new_mr(place, data, &keys))
-        };
-        alloc().unwrap_or_else(|e: Error| e.to_ptr())
+            let udata = unsafe { Self::user(udata) }?;
+            // SAFETY: By the requirements of this function.
+            let (dev, pd) = unsafe { Self::object(pd) };
+            let init = MrInit {
+                start,
+                length,
+                virt_addr,
+                // CAST: A bit mask that C happens to pass as a signed number.
+                access_flags: access_flags as u32,
+            };
+            Self::new_mr(|| T::reg_user_mr(dev, pd, &init, udata))
+        })
     }
 
     /// # Safety
@@ -56,7 +136,7 @@ impl<T: Operations> VTable<T> {
             bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
         const FLUSH: u32 = bindings::ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
 
-        from_result(|| {
+        status(|| {
             if flags & !FLUSH != 0 {
                 return Err(EOPNOTSUPP);
             }
@@ -64,18 +144,14 @@ impl<T: Operations> VTable<T> {
                 READ => false,
                 WRITE => true,
                 // There is nothing to be had without a fault that a fault would not find.
-                NO_FAULT => return Ok(0),
+                NO_FAULT => return Ok(()),
                 _ => return Err(EOPNOTSUPP),
             };
             // SAFETY: By the requirements of this function.
-            let (dev, pd, list) = unsafe {
-                (
-                    Device::<T>::from_raw((*pd).device),
-                    Pd::<T>::from_raw(pd),
-                    // CAST: `usize` has at least the bits of `u32`.
-                    core::slice::from_raw_parts(list, num as usize),
-                )
-            };
+            let (dev, pd) = unsafe { Self::object(pd) };
+            // SAFETY: By the requirements of this function.
+            // CAST: `usize` has at least the bits of `u32`.
+            let list = unsafe { core::slice::from_raw_parts(list, num as usize) };
             for sge in list {
                 let range = MemoryRange {
                     lkey: sge.lkey,
@@ -91,43 +167,8 @@ impl<T: Operations> VTable<T> {
                     _ => {}
                 }
             }
-            Ok(0)
+            Ok(())
         })
-    }
-
-    /// # Safety
-    ///
-    /// To be called by ib_core with a live region of `alloc_mr`, and a list that is mapped for
-    /// DMA.
-    pub(super) unsafe extern "C" fn map_mr_sg(
-        mr: *mut bindings::ib_mr,
-        list: *mut bindings::scatterlist,
-        nents: c_int,
-        offset: *mut c_uint,
-    ) -> c_int {
-        from_result(|| {
-            // SAFETY: By the requirements of this function; ib_core has set the page size.
-            let (this, page_size) = unsafe { (Mr::<T>::from_raw(mr), (*mr).page_size) };
-            T::map_begin(this, page_size)?;
-            // SAFETY: By the requirements of this function.
-            let n =
-                unsafe { bindings::ib_sg_to_pages(mr, list, nents, offset, Some(Self::map_page)) };
-            if n > 0 {
-                // SAFETY: `ib_sg_to_pages` has set it.
-                let length = unsafe { (*mr).length };
-                T::map_end(this, length)?;
-            }
-            Ok(n)
-        })
-    }
-
-    /// # Safety
-    ///
-    /// To be called by `ib_sg_to_pages` with the region of `map_mr_sg`.
-    unsafe extern "C" fn map_page(mr: *mut bindings::ib_mr, address: u64) -> c_int {
-        // SAFETY: By the requirements of this function.
-        let this = unsafe { Mr::<T>::from_raw(mr) };
-        from_result(|| T::map_page(this, address).map(|()| 0))
     }
 
     /// # Safety
@@ -147,7 +188,7 @@ impl<T: Operations> VTable<T> {
         const TRANSLATION: u32 = bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS;
         const ACCESS: u32 = bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS;
 
-        let change = || {
+        pointer(|| {
             // CAST: A bit mask that C happens to pass as a signed number.
             let flags = flags as u32;
             if flags & !bindings::ib_mr_rereg_flags_IB_MR_REREG_SUPPORTED != 0 {
@@ -156,24 +197,35 @@ impl<T: Operations> VTable<T> {
             // SAFETY: By the requirements of this function.
             unsafe { Self::no_udata(udata) }?;
             // SAFETY: By the requirements of this function.
-            let (dev, mr, pd) = unsafe {
-                (
-                    Device::<T>::from_raw((*mr).device),
-                    Mr::<T>::from_raw(mr),
-                    Pd::<T>::from_raw(pd),
-                )
-            };
+            let ((dev, mr), pd) = unsafe { (Self::object(mr), Pd::<T>::from_raw(pd)) };
             let change = MrChange {
                 range: (flags & TRANSLATION != 0).then_some((start, length, virt_addr)),
                 // CAST: As above.
                 access_flags: (flags & ACCESS != 0).then_some(access_flags as u32),
             };
-            T::rereg_mr(dev, mr, pd, &change)
-        };
-        match change() {
+            T::rereg_mr(dev, mr, pd, &change)?;
             // The region is still the same object.
-            Ok(()) => core::ptr::null_mut(),
-            Err(e) => e.to_ptr(),
-        }
+            Ok(core::ptr::null_mut())
+        })
+    }
+    /// # Safety
+    ///
+    /// To be called by ib_core with a region that nobody uses any more.
+    pub(super) unsafe extern "C" fn dereg_mr(
+        mr: *mut bindings::ib_mr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: By the requirements of this function.
+            unsafe { Self::no_udata(udata) }?;
+            // SAFETY: By the requirements of this function.
+            let (dev, this) = unsafe { Self::object(mr) };
+            // If it fails, the region lives on.
+            T::dereg_mr(dev, this)?;
+            // SAFETY: The region is one that `new_mr` made, there is no other way, and this is its
+            // last use.
+            drop(unsafe { KBox::from_raw(mr.cast::<Mr<T>>()) });
+            Ok(())
+        })
     }
 }

@@ -2,18 +2,26 @@
 
 //! Operations on memory windows.
 
+use kernel::prelude::*;
+
 use super::{
-    Device,
-    Mw,
-    MwType,
+    super::object::{
+        Mw,
+        Pd, //
+    },
+    call::status,
     Operations,
-    Pd,
     VTable, //
 };
-use kernel::{
-    error::from_result,
-    prelude::*, //
-};
+
+/// A type of memory windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MwType {
+    /// Bound by a verb.
+    One,
+    /// Bound and invalidated by work requests.
+    Two,
+}
 
 impl<T: Operations> VTable<T> {
     /// # Safety
@@ -23,17 +31,12 @@ impl<T: Operations> VTable<T> {
         mw: *mut bindings::ib_mw,
         udata: *mut bindings::ib_udata,
     ) -> c_int {
-        from_result(|| {
+        status(|| {
             // SAFETY: By the requirements of this function.
             let udata = unsafe { Self::user(udata) }?;
             // SAFETY: ib_core sets device, domain and type before.
-            let (dev, pd, mw_type) = unsafe {
-                (
-                    Device::<T>::from_raw((*mw).device),
-                    Pd::<T>::from_raw((*mw).pd),
-                    (*mw).type_,
-                )
-            };
+            let (dev, pd, mw_type) =
+                unsafe { (Self::device(mw), Pd::<T>::from_raw((*mw).pd), (*mw).type_) };
             let mw_type = match mw_type {
                 bindings::ib_mw_type_IB_MW_TYPE_1 => MwType::One,
                 bindings::ib_mw_type_IB_MW_TYPE_2 => MwType::Two,
@@ -45,7 +48,7 @@ impl<T: Operations> VTable<T> {
                 (*mw).rkey = rkey;
                 Mw::<T>::init(mw, data);
             }
-            Ok(0)
+            Ok(())
         })
     }
 
@@ -54,7 +57,7 @@ impl<T: Operations> VTable<T> {
     /// To be called by ib_core with a window that nobody uses any more.
     pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut bindings::ib_mw) -> c_int {
         // SAFETY: By the requirements of this function.
-        let (dev, this) = unsafe { (Device::<T>::from_raw((*mw).device), Mw::<T>::from_raw(mw)) };
+        let (dev, this) = unsafe { Self::object(mw) };
         T::dealloc_mw(dev, this);
         // SAFETY: By the requirements of this function.
         unsafe { Mw::<T>::deinit(mw) };
