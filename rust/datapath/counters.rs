@@ -6,7 +6,13 @@ use super::{
     endpoint::Endpoint,
     qp_counters::QpTotals, //
 };
-use crate::sync::percpu_counters::PerCpuCounters;
+use crate::{
+    net::{
+        route::Route,
+        tx::TxBurst, //
+    },
+    sync::percpu_counters::PerCpuCounters, //
+};
 use kernel::prelude::*;
 use proto::{
     connection::ConnStats,
@@ -61,10 +67,32 @@ pub(super) struct Counters {
     /// Datagrams received.
     rx: PerCpuCounters<MAX_PLANES>,
     /// Bursts that the network layer refused.
-    pub(super) tx_errors: PerCpuCounters<1>,
+    tx_errors: PerCpuCounters<1>,
+    /// Whatever is sent and received: packets and octets, [`PACKETS`] and [`OCTETS`].
+    sent: PerCpuCounters<2>,
+    arrived: PerCpuCounters<2>,
     /// Datagrams sent and received, [`SENT`] and [`RECEIVED`].
     datagrams: PerCpuCounters<2>,
     pub(super) of_qps: QpTotals,
+}
+
+const PACKETS: usize = 0;
+const OCTETS: usize = 1;
+
+const UDP_HEADER: u64 = 8;
+
+/// What a device sends and receives, of all kinds of packets, from the UDP header on.
+pub(crate) struct Traffic {
+    pub(crate) packets_sent: u64,
+    pub(crate) octets_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) octets_received: u64,
+    /// Bursts that the network layer refused.
+    pub(crate) not_sent: u64,
+    /// Packets that are damaged or no packets at all, of the network namespace and UDP port.
+    pub(crate) faulty: u64,
+    /// Packets that found sockets full, likewise.
+    pub(crate) overruns: u64,
 }
 
 const SENT: usize = 0;
@@ -75,9 +103,38 @@ impl Counters {
         Ok(Self {
             rx: PerCpuCounters::new()?,
             tx_errors: PerCpuCounters::new()?,
+            sent: PerCpuCounters::new()?,
+            arrived: PerCpuCounters::new()?,
             datagrams: PerCpuCounters::new()?,
             of_qps: QpTotals::new()?,
         })
+    }
+
+    /// Hands packets over to the network, as [`TxBurst::xmit`] does, and counts them.
+    pub(super) fn xmit(&self, burst: TxBurst, route: Result<&Route>, ecn: u8, ttl: u8) -> Result {
+        // CAST: Few and short enough.
+        let (packets, octets) = (burst.segments() as u64, burst.len() as u64);
+        let sent = route.and_then(|route| burst.xmit(route, ecn, ttl));
+        if sent.is_ok() {
+            self.sent.add(PACKETS, packets);
+            self.sent.add(OCTETS, octets + packets * UDP_HEADER);
+        } else {
+            // To the transport they are lost like any other packets.
+            self.not_sent();
+        }
+        sent
+    }
+
+    /// Counts what could not be sent.
+    pub(super) fn not_sent(&self) {
+        self.tx_errors.inc(0);
+    }
+
+    /// Counts a packet of `len` bytes.
+    pub(super) fn arrived(&self, len: usize) {
+        self.arrived.inc(PACKETS);
+        // CAST: Short enough.
+        self.arrived.add(OCTETS, len as u64 + UDP_HEADER);
     }
 
     pub(super) fn datagrams_sent(&self, n: u64) {
@@ -377,6 +434,22 @@ impl Endpoint {
         general.into_iter().for_each(&mut put);
         drops.for_each(&mut put);
         planes.for_each(&mut put);
+    }
+
+    /// Returns what was sent and received. Process context.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let Counters { sent, arrived, .. } = &self.counters;
+        let drops = &self.host().drops.0;
+        Traffic {
+            packets_sent: sent.sum(PACKETS),
+            octets_sent: sent.sum(OCTETS),
+            packets_received: arrived.sum(PACKETS),
+            octets_received: arrived.sum(OCTETS),
+            not_sent: self.counters.tx_errors.sum(0),
+            // Those of the wire come first, then that of the CRC.
+            faulty: (0..=Drop::Crc as usize).map(|i| drops.sum(i)).sum(),
+            overruns: self.host().overruns(),
+        }
     }
 
     /// Fills in the counters in the order of [`PATH_NAMES`]. Process context.

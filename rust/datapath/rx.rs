@@ -152,6 +152,7 @@ impl Receiver {
                 return Err(Reject::Drop(Drop::UnknownConnection));
             }
         };
+        conn.endpoint.counters.arrived(len);
         let agreed = match header.body {
             Body::Data(data) => {
                 // CAST: a datagram is shorter than 64 KiB.
@@ -197,25 +198,23 @@ impl Receiver {
         // CAST: a packet is shorter than 64 KiB.
         let message = (off + header_len, len.saturating_sub(header_len) as u32);
         if rdma::gid::Gid(datagram.dst_gid.0).is_multicast() {
-            return self.multicast(skb, meta, &datagram, message);
+            return self.multicast((skb, len), meta, &datagram, message);
         }
         let qp = self
             .host
             .addressee(datagram.dst_qpn, &datagram.dst_gid)
             .filter(|_| datagram.src_gid.is_v4() == datagram.dst_gid.is_v4())
             .ok_or(Reject::Drop(Drop::UnknownQueuePair))?;
-        if let Some(plane) = qp.endpoint.planes.id_of(meta.ifindex) {
-            qp.endpoint.counters.received(usize::from(plane));
-        }
+        qp.count_arrival(meta, len);
         qp.on_datagram(&datagram, meta, skb, message)
             .map_err(Reject::Drop)
     }
 
-    /// Takes a message for a multicast group. Each queue pair that is in it takes or drops it for
-    /// itself.
+    /// Takes a message for a multicast group, in a packet of `len` bytes. Each queue pair that is in it
+    /// takes, counts or drops it for itself.
     fn multicast(
         &self,
-        skb: &RxSkb,
+        (skb, len): (&RxSkb, usize),
         meta: &Meta,
         datagram: &DatagramHeader,
         message: (usize, u32),
@@ -228,9 +227,7 @@ impl Receiver {
         }
         self.host
             .for_each_member(&datagram.dst_gid, meta.ifindex, |qp| {
-                if let Some(plane) = qp.endpoint.planes.id_of(meta.ifindex) {
-                    qp.endpoint.counters.received(usize::from(plane));
-                }
+                qp.count_arrival(meta, len);
                 if let Err(why) = qp.on_datagram(datagram, meta, skb, message) {
                     self.host.drops.count(why);
                 }
@@ -269,16 +266,16 @@ impl Receiver {
             {
                 Ok(())
             }
-            Body::Init(init) => self.init(meta, base.dst_conn, &init, touched),
-            Body::Reset(reset) => self.reset(base, &reset, Gid(meta.src), touched),
+            Body::Init(init) => self.init((meta, len), base.dst_conn, &init, touched),
+            Body::Reset(reset) => self.reset((meta, len), base.dst_conn, &reset, touched),
             Body::InitAck(init) => {
-                let conn = self.conn_or_tell(meta, base.dst_conn, init.src_conn)?;
+                let conn = self.conn_or_tell((meta, len), base.dst_conn, init.src_conn)?;
                 conn.inner.lock().proto.on_init_ack(now(), &init);
                 touched.add(conn);
                 Ok(())
             }
             Body::Ack(ack) => {
-                let conn = self.conn(base.dst_conn)?;
+                let conn = self.conn(base.dst_conn, len)?;
                 let agreed = conn.with_agreed_crc(base, false, |inner| {
                     inner.proto.on_ack(now(), &ack);
                 });
@@ -300,16 +297,23 @@ impl Receiver {
         })
     }
 
-    /// Finds the connection that a packet is for.
-    fn conn(&self, id: u32) -> Result<Arc<Conn>, Reject> {
+    /// Finds the connection that a packet of `len` bytes is for, whose device counts it.
+    fn conn(&self, id: u32, len: usize) -> Result<Arc<Conn>, Reject> {
         let conn = self.host.conns.lookup(id);
-        conn.ok_or(Reject::Drop(Drop::UnknownConnection))
+        let conn = conn.ok_or(Reject::Drop(Drop::UnknownConnection))?;
+        conn.endpoint.counters.arrived(len);
+        Ok(conn)
     }
 
     /// Finds the connection that a packet is for; if there is none, its sender, who names it
     /// `sender`, is told so.
-    fn conn_or_tell(&self, meta: &Meta, id: u32, sender: u32) -> Result<Arc<Conn>, Reject> {
-        self.conn(id)
+    fn conn_or_tell(
+        &self,
+        (meta, len): (&Meta, usize),
+        id: u32,
+        sender: u32,
+    ) -> Result<Arc<Conn>, Reject> {
+        self.conn(id, len)
             .inspect_err(|_| self.tell_unknown(meta, id, sender))
     }
 
@@ -318,13 +322,13 @@ impl Receiver {
     /// state. Or it tells of its planes on a connection that there is.
     fn init(
         &self,
-        meta: &Meta,
+        (meta, len): (&Meta, usize),
         id: u32,
         init: &InitHeader,
         touched: &mut Touched,
     ) -> Result<(), Reject> {
         if id != 0 {
-            let conn = self.conn_or_tell(meta, id, init.src_conn)?;
+            let conn = self.conn_or_tell((meta, len), id, init.src_conn)?;
             let _ = conn.inner.lock().proto.on_init(now(), init);
             touched.add(conn);
             return Ok(());
@@ -335,6 +339,7 @@ impl Receiver {
             .conn_for(init)
             .filter(|conn| conn.key().local == init.dst_gid)
             .ok_or(unknown)?;
+        conn.endpoint.counters.arrived(len);
         let outcome = conn.inner.lock().proto.on_init(now(), init);
         if outcome == InitOutcome::Apart {
             qp.depart();
@@ -347,17 +352,13 @@ impl Receiver {
     /// the two ends know, and send from an address of its own.
     fn reset(
         &self,
-        base: &Base,
+        (meta, len): (&Meta, usize),
+        id: u32,
         reset: &ResetHeader,
-        from: Gid,
         touched: &mut Touched,
     ) -> Result<(), Reject> {
-        let conn = self
-            .host
-            .conns
-            .lookup(base.dst_conn)
-            .ok_or(Reject::Drop(Drop::UnknownConnection))?;
-        if conn.inner.lock().proto.on_reset(reset, from) {
+        let conn = self.conn(id, len)?;
+        if conn.inner.lock().proto.on_reset(reset, Gid(meta.src)) {
             touched.add(conn);
         }
         Ok(())

@@ -173,13 +173,9 @@ impl<'a> Sender<'a> {
         let Some(burst) = self.burst.take() else {
             return;
         };
-        let sent = inner
-            .route(self.conn, self.path)
-            .and_then(|route| burst.xmit(route, ECT0, TTL));
-        if sent.is_err() {
-            // To the transport it is lost like any other packet.
-            self.conn.endpoint.counters.tx_errors.inc(0);
-        }
+        let route = inner.route(self.conn, self.path);
+        let counters = &self.conn.endpoint.counters;
+        let _ = counters.xmit(burst, route, ECT0, TTL);
     }
 
     /// Adds a packet. `qp` is whose it is, if it carries anything.
@@ -352,13 +348,17 @@ impl Conn {
             let sum = crc::crc32c(wire_crc::CRC_SEED, bytes);
             let _ = wire_crc::set_crc(bytes, wire_crc::finish(sum));
         }
-        let sent = TxBurst::new().and_then(|mut burst| {
+        let counters = &self.endpoint.counters;
+        let burst = TxBurst::new().and_then(|mut burst| {
             burst.push_header(bytes)?;
             burst.segment_end()?;
-            burst.xmit(route, ECT0, TTL)
+            Ok(burst)
         });
-        if sent.is_err() {
-            self.endpoint.counters.tx_errors.inc(0);
+        match burst {
+            Ok(burst) => {
+                let _ = counters.xmit(burst, Ok(route), ECT0, TTL);
+            }
+            Err(_) => counters.not_sent(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::{
     offload::counters::NAMES as OFFLOAD_NAMES,
     rdma::{
         self,
+        ops::PortCounters,
         stats::CounterDesc, //
     },
     sync::id_table::IdTable, //
@@ -84,6 +85,22 @@ pub(super) fn fill(dev: &rdma::Device<Device>, values: &mut [u64]) {
         dev.endpoint.counters(names);
         dev.endpoint.leave_apart(names, more);
         dev.offload.counters(offload);
+    }
+}
+
+/// Returns the standard counters of the port. What NICs carry is not among them, and faulty packets
+/// are those of the endpoint's network namespace and UDP port, which belong to no device.
+pub(super) fn of_port(dev: &rdma::Device<Device>) -> PortCounters {
+    let traffic = dev.endpoint.traffic();
+    PortCounters {
+        xmit_octets: traffic.octets_sent,
+        rcv_octets: traffic.octets_received,
+        xmit_packets: traffic.packets_sent,
+        rcv_packets: traffic.packets_received,
+        link_downed: dev.planes.times_down(),
+        rcv_errors: traffic.faulty,
+        xmit_discards: traffic.not_sent,
+        buffer_overruns: traffic.overruns,
     }
 }
 

@@ -52,6 +52,7 @@ use crate::{
             MrInit,
             MrKeys,
             MwType,
+            PortCounters,
             QpCreated,
             QpInit,
             QpQueried,
@@ -250,6 +251,10 @@ impl Operations for Device {
 
     fn query_port(dev: &rdma::Device<Self>) -> Result<PortAttr> {
         port::query(dev)
+    }
+
+    fn port_counters(dev: &rdma::Device<Self>) -> PortCounters {
+        counters::of_port(dev)
     }
 
     fn fw_str(_dev: &rdma::Device<Self>) -> &'static CStr {

@@ -27,6 +27,8 @@ struct Inner {
     list: KVec<NetDeviceRef>,
     /// Whether the port was up when that was last reported.
     active: bool,
+    /// How often it was reported to be down.
+    times_down: u64,
 }
 
 /// What is left after the loss of a plane.
@@ -45,6 +47,7 @@ impl Planes {
             inner <- new_mutex!(Inner {
                 list: KVec::new(),
                 active: false,
+                times_down: 0,
             }),
         })
     }
@@ -108,7 +111,14 @@ impl Planes {
     pub(super) fn take_change(&self) -> Option<bool> {
         let mut inner = self.inner.lock();
         let active = inner.is_active();
-        (core::mem::replace(&mut inner.active, active) != active).then_some(active)
+        let changed = core::mem::replace(&mut inner.active, active) != active;
+        inner.times_down += u64::from(changed && !active);
+        changed.then_some(active)
+    }
+
+    /// Returns how often the port went down.
+    pub(super) fn times_down(&self) -> u64 {
+        self.inner.lock().times_down
     }
 }
 

@@ -69,6 +69,15 @@ impl Ud {
         taken
     }
 
+    /// Counts a packet of `len` bytes for this queue pair, for its device.
+    pub(in crate::datapath) fn count_arrival(&self, meta: &Meta, len: usize) {
+        let endpoint = &self.endpoint;
+        endpoint.counters.arrived(len);
+        if let Some(plane) = endpoint.planes.id_of(meta.ifindex) {
+            endpoint.counters.received(usize::from(plane));
+        }
+    }
+
     /// As [`Self::on_datagram`].
     fn take(
         self: &Arc<Self>,

@@ -154,14 +154,11 @@ impl Pending {
         let n = burst.segments() as u64;
         let ttl = self.to.hop_limit.max(1);
         burst.charge(&qp.account);
-        let sent = route
-            .ok_or(ENETUNREACH)
-            .and_then(|cached| burst.xmit(&cached.route, NOT_ECT, ttl));
+        let route = route.map(|cached| &cached.route).ok_or(ENETUNREACH);
+        let sent = endpoint.counters.xmit(burst, route, NOT_ECT, ttl);
         if sent.is_ok() {
             endpoint.counters.datagrams_sent(n);
             self.sent += n;
-        } else {
-            endpoint.counters.tx_errors.inc(0);
         }
     }
 }
@@ -297,7 +294,7 @@ impl Ud {
             Err(PushError::Protection) => Err(WcStatus::LocalProtection.into()),
             Err(PushError::Absent) => Err(SendError::Absent),
             Err(PushError::NoRoom) => {
-                self.endpoint.counters.tx_errors.inc(0);
+                self.endpoint.counters.not_sent();
                 Ok(message.len)
             }
         }

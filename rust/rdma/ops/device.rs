@@ -35,6 +35,31 @@ impl<T: Operations> VTable<T> {
         })
     }
 
+    /// Changes the description of the device, which is all that can be changed of one.
+    ///
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live device of `T` and what it is to be.
+    pub(super) unsafe extern "C" fn modify_device(
+        dev: *mut bindings::ib_device,
+        mask: c_int,
+        modify: *mut bindings::ib_device_modify,
+    ) -> c_int {
+        status(|| {
+            // CAST: The bits of a mask.
+            let mask = mask as u32;
+            if mask & !bindings::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC != 0 {
+                return Err(EOPNOTSUPP);
+            }
+            if mask != 0 {
+                // SAFETY: By the requirements of this function. It is text of a fixed size, which
+                // ib_core reads without a lock whatever the driver: a reader may find it changed in part.
+                unsafe { (*dev).node_desc = (*modify).node_desc };
+            }
+            Ok(())
+        })
+    }
+
     /// # Safety
     ///
     /// To be called by ib_core with a live device of `T`.

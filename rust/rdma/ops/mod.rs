@@ -13,6 +13,7 @@ mod cq;
 mod device;
 mod fast_reg;
 mod gid;
+mod mad;
 mod mcast;
 mod mr;
 mod mw;
@@ -78,6 +79,7 @@ pub(super) use self::table::VTable;
 
 pub use self::{
     cq::CqInit,
+    mad::PortCounters,
     mr::{
         MemoryRange,
         MrChange,
@@ -152,6 +154,9 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// Says in what state the port is.
     fn query_port(dev: &Device<Self>) -> Result<PortAttr>;
+
+    /// Reads the standard counters of the port.
+    fn port_counters(dev: &Device<Self>) -> PortCounters;
 
     /// Says which firmware the device has.
     fn fw_str(_dev: &Device<Self>) -> &'static CStr {

@@ -39,6 +39,8 @@ impl<T: Operations> VTable<T> {
         _bitfield_1: bindings::__BindgenBitfieldUnit::new([Self::ROBUST_UDATA]),
 
         query_device: Some(Self::query_device),
+        modify_device: Some(Self::modify_device),
+        process_mad: Some(Self::process_mad),
         query_port: Some(Self::query_port),
         get_port_immutable: Some(Self::get_port_immutable),
         get_link_layer: Some(Self::get_link_layer),
