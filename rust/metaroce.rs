@@ -20,6 +20,7 @@ module! {
     description: "MetaRoCE RDMA provider",
     license: "GPL",
     alias: ["rdma-link-metaroce"],
+    imports_ns: ["DMA_BUF"],
     params: {
         port: u16 {
             default: 24791,

@@ -6,6 +6,7 @@
 
 #include <linux/crc32.h>
 #include <linux/device.h>
+#include <linux/dma-buf.h>
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
 #include <linux/hrtimer_types.h>

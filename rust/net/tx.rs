@@ -302,11 +302,11 @@ impl TxBurst {
     /// `EMSGSIZE` if the burst is full, `EFAULT` if they are not all in the memory, `ENOMEM`.
     pub fn push_umem(&mut self, umem: &Umem, at: usize, len: usize) -> Result {
         self.push_fragments(umem, at, len, |this, fragment| {
-            if !fragment.is_shareable() {
+            let Some((page, offset)) = fragment.page() else {
                 return this.push_fragment_copy(fragment);
-            }
-            // SAFETY: The fragment lies in a page that stays as long as `umem` lives.
-            unsafe { this.push_raw(fragment.page().as_ptr(), fragment.offset(), fragment.len()) }
+            };
+            // SAFETY: The fragment lies in the page, which stays as long as `umem` lives.
+            unsafe { this.push_raw(page.as_ptr(), offset, fragment.len()) }
         })
     }
 

@@ -460,6 +460,15 @@ impl Operations for Device {
         mr::alloc(dev, pd, max_pages)
     }
 
+    fn reg_dma_buf_mr(
+        dev: &rdma::Device<Self>,
+        pd: &rdma::Pd<Self>,
+        init: &MrInit,
+        fd: i32,
+    ) -> Result<(Self::Mr, MrKeys)> {
+        mr::register_dma_buf(dev, pd, init, fd)
+    }
+
     fn map_begin(mr: &rdma::Mr<Self>, page_size: u32) -> Result {
         mr.fast()?.map_begin(page_size)
     }

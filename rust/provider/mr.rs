@@ -65,7 +65,7 @@ enum Kind {
 
 struct Current {
     mr: Arc<datapath::mr::Mr>,
-    /// Address in the process; 0 for a user in the kernel.
+    /// Address in the process, or offset in the dma-buf; 0 for a user in the kernel.
     start: u64,
 }
 
@@ -123,9 +123,36 @@ pub(super) fn register(
     } else {
         Umem::pin(dev, init.start, init.length, access)?
     };
-    let umem = Arc::new(umem, GFP_KERNEL)?;
     // Before the region exists, for nothing may fail after that.
     udata.no_response()?;
+    announce(dev, pd, init, access, umem, permit)
+}
+
+/// Makes a region of a range of a dma-buf.
+///
+/// Errors: those of [`check`] and of [`Umem::of_dma_buf`]; what a device says that has queue pairs.
+pub(super) fn register_dma_buf(
+    dev: &rdma::Device<Device>,
+    pd: &rdma::Pd<Device>,
+    init: &MrInit,
+    fd: i32,
+) -> Result<(Mr, MrKeys)> {
+    let access = check(init.length, init.virt_addr, init.access_flags)?;
+    let permit = Permit::new(&dev.quotas, quota::Kind::Mr)?;
+    let umem = Umem::of_dma_buf(fd, init.start, init.length)?;
+    announce(dev, pd, init, access, umem, permit)
+}
+
+/// Gives memory of a process a key, by which devices know it as well.
+fn announce(
+    dev: &rdma::Device<Device>,
+    pd: &rdma::Pd<Device>,
+    init: &MrInit,
+    access: u32,
+    umem: Umem,
+    permit: Permit,
+) -> Result<(Mr, MrKeys)> {
+    let umem = Arc::new(umem, GFP_KERNEL)?;
     let mr = dev
         .endpoint
         .reg_mr(pd.number(), umem, init.virt_addr, init.length, access)?;
@@ -249,8 +276,9 @@ impl Mr {
             access = flags;
         }
         access = check(len, va, access)?;
-        // Memory that was pinned to be read only cannot be written to.
-        let umem = if change.range.is_some() || is_writable(access) && !was_writable {
+        // Memory that was pinned to be read only cannot be written to; a dma-buf can, in any case.
+        let pin_anew = is_writable(access) && !was_writable && !umem.is_dma_buf();
+        let umem = if change.range.is_some() || pin_anew {
             Arc::new(Umem::pin(dev, start, len, access)?, GFP_KERNEL)?
         } else {
             umem.clone()

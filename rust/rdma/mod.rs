@@ -12,6 +12,7 @@
 pub mod attr;
 pub mod debugfs;
 pub mod device;
+mod dma_buf;
 pub mod event;
 pub mod event_kind;
 pub mod gid;

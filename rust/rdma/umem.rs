@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory behind memory regions: pinned user memory, or the kernel's.
+//! The memory behind memory regions: that of processes, pinned or not, that of dma-bufs, or the
+//! kernel's.
 //!
 //! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
 
@@ -22,20 +23,21 @@ use kernel::{
 };
 
 use super::{
+    dma_buf::DmaBuf,
     odp::OnDemand,
     work, //
 };
 
-/// A range of memory that work requests can name: pinned memory of a process, or all that the
+/// A range of memory that work requests can name: memory of a process, a dma-buf, or all that the
 /// kernel has mapped.
 ///
 /// A process can change its memory at any time, and so can every other user of the range: all
 /// access is by copies and atomic operations, never by references.
 ///
-/// Dropping it unpins the pages, by a worker if the context cannot sleep.
+/// Dropping it unpins the pages, or unmaps the dma-buf, by a worker if the context cannot sleep.
 pub struct Umem {
     backing: Backing,
-    /// Offset of the first byte in its page.
+    /// Offset of the first byte in its page, or in the dma-buf.
     offset: usize,
     /// Length in bytes.
     len: usize,
@@ -51,6 +53,8 @@ enum Backing {
     },
     /// In memory of a process that is not pinned.
     OnDemand(Option<Arc<OnDemand>>),
+    /// In a dma-buf.
+    DmaBuf(Option<Pin<KBox<DmaBuf>>>),
     /// Where their offset says, which is the address in the kernel's linear mapping: what
     /// `ib_dma_map_…()` returns for a device without DMA.
     Kernel,
@@ -158,40 +162,39 @@ impl PinnedDrop for Pinned {
     }
 }
 
-/// A piece of memory that lies in one page.
+/// Where a byte is, and those that follow it.
+struct Place {
+    /// The page, if it is known, and where in it the byte is.
+    page: Option<(Page, usize)>,
+    address: NonNull<u8>,
+    /// How many bytes of the range follow at this address, counting the byte itself. They are in the
+    /// same page, if that is known.
+    room: usize,
+}
+
+/// A piece of memory whose bytes follow each other in the kernel's address space.
 #[derive(Clone, Copy)]
 pub struct Fragment {
-    page: NonNull<bindings::page>,
+    page: Option<(NonNull<bindings::page>, usize)>,
     address: NonNull<u8>,
-    offset: usize,
     len: usize,
-    shareable: bool,
 }
 
 impl Fragment {
-    /// Returns the page.
+    /// Returns the page that has all of the fragment, and where in it that begins; [`None`] if the
+    /// content has to be copied, for the memory may not be referenced beyond the life of the region:
+    /// that of a slab cache, say, or a dma-buf's.
     ///
-    /// It stays pinned while the [`Umem`] lives; whoever keeps it for longer takes a reference.
-    pub fn page(&self) -> NonNull<bindings::page> {
+    /// The page stays while the [`Umem`] lives; whoever keeps it for longer takes a reference.
+    pub fn page(&self) -> Option<(NonNull<bindings::page>, usize)> {
         self.page
     }
 
-    /// Returns the address of the first byte, valid for as long as the page is.
+    /// Returns the address of the first byte, valid for as long as the memory is.
     ///
     /// Others change the bytes at the same time.
     pub fn address(&self) -> NonNull<u8> {
         self.address
-    }
-
-    /// Returns whether the page may be referenced beyond the life of the region. That of a slab
-    /// cache, say, may not, and its content has to be copied.
-    pub fn is_shareable(&self) -> bool {
-        self.shareable
-    }
-
-    /// Returns where in the page the fragment begins.
-    pub fn offset(&self) -> usize {
-        self.offset
     }
 
     /// Returns the length in bytes, at least one.
@@ -276,6 +279,20 @@ impl Umem {
         }
     }
 
+    /// Makes the memory of `len` bytes at `offset` in a dma-buf.
+    pub(super) fn of_mapped(buf: Pin<KBox<DmaBuf>>, offset: usize, len: usize) -> Self {
+        Self {
+            backing: Backing::DmaBuf(Some(buf)),
+            offset,
+            len,
+        }
+    }
+
+    /// Returns whether the memory is that of a dma-buf.
+    pub fn is_dma_buf(&self) -> bool {
+        matches!(self.backing, Backing::DmaBuf(_))
+    }
+
     /// Returns whether the memory is not pinned.
     pub fn is_on_demand(&self) -> bool {
         matches!(self.backing, Backing::OnDemand(_))
@@ -294,7 +311,7 @@ impl Umem {
         let mut done = 0;
         while done < len.min(Self::AHEAD) {
             match self.locate(off + done, len - done, write) {
-                Ok((_, _, room)) => done += room,
+                Ok(place) => done += place.room,
                 Err(_) => return,
             }
         }
@@ -347,10 +364,12 @@ impl Umem {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `EOPNOTSUPP` if there is no such list: the memory is not pinned, or that of a dma-buf. `ENOMEM`.
     pub fn raw_pages(&self) -> Result<Option<(KVVec<*mut bindings::page>, usize)>> {
-        let Backing::User { pages, .. } = &self.backing else {
-            return Ok(None);
+        let pages = match &self.backing {
+            Backing::User { pages, .. } => pages,
+            Backing::OnDemand(_) | Backing::DmaBuf(_) => return Err(EOPNOTSUPP),
+            Backing::Kernel => return Ok(None),
         };
         let mut list = KVVec::with_capacity(pages.len(), GFP_KERNEL)?;
         for page in pages {
@@ -365,12 +384,11 @@ impl Umem {
         self.len
     }
 
-    /// Returns the page of the byte at `off`, and where in it the byte is, how many bytes of the
-    /// range follow in that page, counting the byte itself. `want` is how many are needed in all,
-    /// should they have to be fetched.
+    /// Returns where the byte at `off` is. `want` is how many are needed in all, should they have to
+    /// be fetched.
     ///
     /// Errors: `EFAULT` if there is no such byte, `EAGAIN` if it is not there now.
-    fn locate(&self, off: usize, want: usize, write: bool) -> Result<(Page, usize, usize)> {
+    fn locate(&self, off: usize, want: usize, write: bool) -> Result<Place> {
         if off >= self.len {
             return Err(EFAULT);
         }
@@ -387,37 +405,47 @@ impl Umem {
                 // SAFETY: Users have bottom halves disabled, see `on_demand`.
                 unsafe { Page::of_process(page) }?
             }
+            Backing::DmaBuf(buf) => {
+                let (address, room) = buf.as_ref().ok_or(EFAULT)?.at(at)?;
+                return Ok(Place {
+                    page: None,
+                    address,
+                    room: room.min(self.len - off),
+                });
+            }
             Backing::Kernel => Page::of_kernel(at).ok_or(EFAULT)?,
         };
         let in_page = at % PAGE_SIZE;
-        Ok((page, in_page, (PAGE_SIZE - in_page).min(self.len - off)))
+        Ok(Place {
+            page: Some((page, in_page)),
+            // SAFETY: By the invariant of `Page` it is mapped as a whole.
+            address: unsafe { page.address.add(in_page) },
+            room: (PAGE_SIZE - in_page).min(self.len - off),
+        })
     }
 
-    /// Returns the longest piece of at most `len` bytes from `off` on that lies in one page, to be
-    /// read.
+    /// Returns the longest piece of at most `len` bytes from `off` on, to be read.
     ///
     /// # Errors
     ///
     /// `EFAULT` if there is none, `EAGAIN` if it is not there now.
     pub fn fragment(&self, off: usize, len: usize) -> Result<Fragment> {
-        let (page, offset, room) = self.locate(off, len, false)?;
-        let len = room.min(len);
-        let shareable = match self.backing {
-            Backing::User { .. } | Backing::OnDemand(_) => true,
-            // SAFETY: By the invariant of `Page`.
-            Backing::Kernel => unsafe { bindings::metaroce_page_is_shareable(page.page.as_ptr()) },
-        };
-        // SAFETY: `offset` is less than the size of the page, which is mapped as a whole.
-        let address = unsafe { page.address.add(offset) };
+        let place = self.locate(off, len, false)?;
+        let len = place.room.min(len);
         if len == 0 {
             return Err(EFAULT);
         }
+        let page = place.page.map(|(page, offset)| (page.page, offset));
+        let may_share = |page: &(NonNull<bindings::page>, usize)| match self.backing {
+            Backing::User { .. } | Backing::OnDemand(_) => true,
+            Backing::DmaBuf(_) => false,
+            // SAFETY: By the invariant of `Page`.
+            Backing::Kernel => unsafe { bindings::metaroce_page_is_shareable(page.0.as_ptr()) },
+        };
         Ok(Fragment {
-            page: page.page,
-            address,
-            offset,
+            page: page.filter(may_share),
+            address: place.address,
             len,
-            shareable,
         })
     }
 
@@ -439,10 +467,9 @@ impl Umem {
         }
         let mut done = 0;
         while done < len {
-            let (page, in_page, room) = self.locate(off + done, len - done, write)?;
-            let n = room.min(len - done);
-            // CAST: `in_page` is less than the size of the page.
-            f(page.address.as_ptr().wrapping_add(in_page), done, n);
+            let place = self.locate(off + done, len - done, write)?;
+            let n = place.room.min(len - done);
+            f(place.address.as_ptr(), done, n);
             done += n;
         }
         Ok(())
@@ -456,7 +483,7 @@ impl Umem {
     pub fn read(&self, off: usize, buf: &mut [u8]) -> Result {
         let to = buf.as_mut_ptr();
         self.for_each_piece(off, buf.len(), false, |from, at, n| {
-            // SAFETY: `from` is valid for `n` bytes, for the page stays, and `at + n` is at
+            // SAFETY: `from` is valid for `n` bytes, for the memory stays, and `at + n` is at
             // most the length of `buf`, to which this has the only reference.
             unsafe { bindings::metaroce_copy_shared(to.add(at).cast(), from.cast(), n) };
         })
@@ -470,7 +497,7 @@ impl Umem {
     pub fn write(&self, off: usize, buf: &[u8]) -> Result {
         let from = buf.as_ptr();
         self.for_each_piece(off, buf.len(), true, |to, at, n| {
-            // SAFETY: `to` is valid for `n` bytes, for the page stays, and `at + n` is at most
+            // SAFETY: `to` is valid for `n` bytes, for the memory stays, and `at + n` is at most
             // the length of `buf`.
             unsafe { bindings::metaroce_copy_shared(to.cast(), from.add(at).cast(), n) };
         })
@@ -520,11 +547,11 @@ impl Umem {
 
     /// Returns the 64-bit word at `off` for atomic access.
     fn word(&self, off: usize) -> Result<*mut u64> {
-        let (page, in_page, room) = self.locate(off, size_of::<u64>(), true)?;
-        if room < size_of::<u64>() {
+        let place = self.locate(off, size_of::<u64>(), true)?;
+        if place.room < size_of::<u64>() {
             return Err(EFAULT);
         }
-        let word = page.address.as_ptr().wrapping_add(in_page).cast::<u64>();
+        let word = place.address.as_ptr().cast::<u64>();
         if !word.is_aligned() {
             return Err(EINVAL);
         }
@@ -551,8 +578,8 @@ impl Umem {
     /// `EFAULT` if the word is not inside, `EINVAL` if it is not aligned.
     pub fn fetch_add(&self, off: usize, add: u64) -> Result<u64> {
         let word = self.word(off)?;
-        // SAFETY: The word is aligned and lies in a pinned page; whoever in the kernel accesses
-        // it at the same time does so atomically, or behind the compiler's back.
+        // SAFETY: The word is aligned and lies in memory that stays; whoever in the kernel
+        // accesses it at the same time does so atomically, or behind the compiler's back.
         let word = unsafe { kernel::sync::atomic::Atomic::from_ptr(word) };
         Ok(word.fetch_add(add, kernel::sync::atomic::Full))
     }
@@ -586,6 +613,11 @@ impl Drop for Umem {
                 if let Some(odp) = odp.take().filter(|_| !may_sleep) {
                     // What is queued has another reference, and drops it where that may sleep.
                     odp.enqueue();
+                }
+            }
+            Backing::DmaBuf(buf) => {
+                if let Some(buf) = buf.take().filter(|_| !may_sleep) {
+                    DmaBuf::drop_later(buf);
                 }
             }
             Backing::Kernel => {}

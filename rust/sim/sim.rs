@@ -24,6 +24,8 @@ pub mod sync;
 #[allow(dead_code)]
 pub mod rdma {
     pub mod attr;
+    #[path = "../sim/dma_buf.rs"]
+    mod dma_buf;
     #[path = "../sim/event.rs"]
     pub mod event;
     pub mod event_kind;

@@ -178,10 +178,7 @@ impl Nic {
             return Ok(());
         }
         let (va, length, access, umem) = mr.parts();
-        if umem.is_on_demand() {
-            // No device can be told when its pages go.
-            return Err(EOPNOTSUPP);
-        }
+        // No device can be told when pages go that are not pinned, or has been attached to a dma-buf.
         let Some((pages, offset)) = umem.raw_pages()? else {
             // The kernel's memory: no queue pair of a process can name it.
             return Ok(());

@@ -312,6 +312,14 @@ pub trait Operations: Sized + Send + Sync + 'static {
         udata: UserData<'_, Self>,
     ) -> Result<(Self::Mr, MrKeys)>;
 
+    /// Registers a range of the dma-buf that the current process has as file `fd`.
+    fn reg_dma_buf_mr(
+        dev: &Device<Self>,
+        pd: &Pd<Self>,
+        init: &MrInit,
+        fd: i32,
+    ) -> Result<(Self::Mr, MrKeys)>;
+
     /// Makes a region for fast registration of up to `max_pages` pages, for a user in the kernel.
     fn alloc_mr(dev: &Device<Self>, pd: &Pd<Self>, max_pages: u32) -> Result<(Self::Mr, MrKeys)>;
 

@@ -21,7 +21,7 @@ use super::{
 /// What a memory region is registered with.
 #[derive(Clone, Copy, Debug)]
 pub struct MrInit {
-    /// Address in the process.
+    /// Address in the process, or offset in the dma-buf.
     pub start: u64,
     /// Length in bytes.
     pub length: u64,
@@ -115,6 +115,43 @@ impl<T: Operations> VTable<T> {
                 access_flags: access_flags as u32,
             };
             Self::new_mr(|| T::reg_user_mr(dev, pd, &init, udata))
+        })
+    }
+
+    /// # Safety
+    ///
+    /// To be called by ib_core with a live domain of `T`, in a verb of a process.
+    pub(super) unsafe extern "C" fn reg_user_mr_dmabuf(
+        pd: *mut bindings::ib_pd,
+        offset: u64,
+        length: u64,
+        virt_addr: u64,
+        fd: c_int,
+        access_flags: c_int,
+        dmah: *mut bindings::ib_dmah,
+        attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> *mut bindings::ib_mr {
+        pointer(|| {
+            if !dmah.is_null() {
+                return Err(EOPNOTSUPP);
+            }
+            // SAFETY: By the requirements of this function.
+            unsafe { Self::no_udata(bindings::metaroce_uverbs_driver_udata(attrs)) }?;
+            // SAFETY: By the requirements of this function.
+            let (dev, pd) = unsafe { Self::object(pd) };
+            let init = MrInit {
+                start: offset,
+                length,
+                virt_addr,
+                // CAST: A bit mask that C happens to pass as a signed number.
+                access_flags: access_flags as u32,
+            };
+            let mr = Self::new_mr(|| T::reg_dma_buf_mr(dev, pd, &init, fd))?;
+            // ib_core leaves these to the driver here.
+            //
+            // SAFETY: It was just made, and nobody else knows of it.
+            unsafe { ((*mr).iova, (*mr).length) = (virt_addr, length) };
+            Ok(mr)
         })
     }
 

@@ -106,6 +106,7 @@ impl<T: Operations> VTable<T> {
 
         get_dma_mr: Some(Self::get_dma_mr),
         reg_user_mr: Some(Self::reg_user_mr),
+        reg_user_mr_dmabuf: Some(Self::reg_user_mr_dmabuf),
         alloc_mr: Some(Self::alloc_mr),
         map_mr_sg: Some(Self::map_mr_sg),
         rereg_user_mr: Some(Self::rereg_user_mr),
