@@ -210,12 +210,6 @@ static void shared(struct env *env, const struct test *test)
 	buf_free(&dst);
 }
 
-static void no_dmabuf(struct env *env, const struct test *test)
-{
-	(void)test;
-	REFUSED_PTR(ibv_reg_dmabuf_mr(env->a.pd, 0, 4096, 0, 0, ACCESS_ALL), EOPNOTSUPP);
-}
-
 void tests_mr(void)
 {
 	TEST("mr", flags, "access flags");
@@ -226,5 +220,4 @@ void tests_mr(void)
 	TEST("mr", memlock, "limit on locked memory");
 	TEST("mr", forked, "fork");
 	TEST("mr", shared, "one region of many QPs");
-	TEST("mr", no_dmabuf, "no memory of dma-bufs: EOPNOTSUPP");
 }

@@ -57,6 +57,7 @@ static OPS: c::verbs_context_ops = {
     ops.query_port = Some(query_port);
     ops.query_qp = Some(qp::query_qp);
     ops.query_srq = Some(srq::query_srq);
+    ops.reg_dmabuf_mr = Some(mr::reg_dmabuf_mr);
     ops.reg_mr = Some(mr::reg_mr);
     ops.req_notify_cq = Some(c::ibv_cmd_req_notify_cq);
     ops.rereg_mr = Some(mr::rereg_mr);

@@ -6,6 +6,7 @@ use crate::bindings as c;
 use crate::errno::Errno;
 use crate::object::{allocate, Object, Verbs};
 use core::ffi::{c_int, c_void};
+use core::ptr;
 
 /// A memory region.
 #[repr(C)]
@@ -64,11 +65,50 @@ pub(crate) unsafe extern "C" fn reg_mr(
     }
 }
 
+/// `ibv_reg_dmabuf_mr()`.
+///
+/// # Safety
+///
+/// `pd` is a protection domain of this provider.
+pub(crate) unsafe extern "C" fn reg_dmabuf_mr(
+    pd: *mut c::ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
+) -> *mut c::ibv_mr {
+    let mr = match allocate(Mr {
+        verbs: Verbs::new(),
+    }) {
+        Ok(mr) => mr,
+        Err(error) => return error.null(),
+    };
+    // SAFETY: The domain is the caller's, the region lives through the call. The kernel checks file
+    // and range.
+    let ret = unsafe {
+        c::ibv_cmd_reg_dmabuf_mr(
+            pd,
+            offset,
+            length,
+            iova,
+            fd,
+            access,
+            mr.verbs.as_ptr(),
+            ptr::null_mut(),
+        )
+    };
+    match Errno::check(ret) {
+        Ok(()) => mr.into_verbs().cast(),
+        Err(error) => error.null(),
+    }
+}
+
 /// `ibv_rereg_mr()`.
 ///
 /// # Safety
 ///
-/// `mr` came from [`reg_mr`], `pd` is null or a protection domain of this provider.
+/// `mr` came from [`reg_mr`] or [`reg_dmabuf_mr`], `pd` is null or a protection domain of this provider.
 pub(crate) unsafe extern "C" fn rereg_mr(
     mr: *mut c::verbs_mr,
     flags: c_int,
@@ -103,7 +143,7 @@ pub(crate) unsafe extern "C" fn rereg_mr(
 ///
 /// # Safety
 ///
-/// `mr` came from [`reg_mr`] and is not used afterwards if this succeeds.
+/// `mr` came from [`reg_mr`] or [`reg_dmabuf_mr`], and is not used afterwards if this succeeds.
 pub(crate) unsafe extern "C" fn dereg_mr(mr: *mut c::verbs_mr) -> c_int {
     // SAFETY: By this function's contract.
     let ret = unsafe { c::ibv_cmd_dereg_mr(mr) };
