@@ -137,6 +137,26 @@ test_room_for_some_queue_pairs() {
 	ofl_settled
 }
 
+# All queue pairs of a domain can name its regions, and a dma-buf is not for a device to have.
+test_memory_of_a_dma_buf() {
+	[ -e /dev/udmabuf ] || skip "no udmabuf"
+	offload_up
+	hold "$DEV_A"
+	ofl_mark
+	policies prefer
+	some_traffic || fail "no traffic"
+	ofl_is "$DEV_A" qp_add -eq 0
+	ofl_is "$DEV_A" add_fallback -ge 2
+	ofl_is "$DEV_B" qp_add -ge 2
+	policies require
+	no_traffic
+	hold_end
+	ofl_mark
+	some_traffic || fail "no traffic after the region is gone"
+	ofl_is "$DEV_A" qp_add -ge 2
+	ofl_settled
+}
+
 test_policies_are_checked() {
 	local file bad
 
@@ -157,5 +177,6 @@ ktap_run_all \
 	test_no_room_for_memory \
 	test_another_wire_version_is_refused \
 	test_room_for_some_queue_pairs \
+	test_memory_of_a_dma_buf \
 	test_policies_are_checked
 ktap_exit

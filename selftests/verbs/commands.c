@@ -152,7 +152,9 @@ int cmd_flood(int argc, char **argv)
  */
 int cmd_hold(int argc, char **argv)
 {
+	struct ibv_mr *dma_mr = NULL;
 	struct pollfd pfd[2];
+	struct dma_buf dma;
 	struct host host;
 	struct end end;
 	struct buf buf;
@@ -167,6 +169,11 @@ int cmd_hold(int argc, char **argv)
 	end_init(&end, OPTS());
 	buf_new(&buf, &host, 100000, ACCESS_ALL);
 	OK(post_recv(&end, 1, buf.p, 1000, buf.mr->lkey));
+	if (dma_buf_new(&dma, 1 << 16)) {
+		dma_mr = ibv_reg_dmabuf_mr(host.pd, 0, dma.len, 0, dma.fd, ACCESS_ALL);
+		CHECK(dma_mr || errno == EOPNOTSUPP, "ibv_reg_dmabuf_mr: %m");
+		dma_buf_free(&dma);
+	}
 	printf("ready\n");
 	fflush(stdout);
 	for (;;) {
@@ -194,6 +201,8 @@ int cmd_hold(int argc, char **argv)
 	/* Whether the device still is or not: the objects can be given back. */
 	end_free(&end);
 	buf_free(&buf);
+	if (dma_mr)
+		OK(ibv_dereg_mr(dma_mr));
 	host_close(&host);
 	printf("closed\n");
 	return KSFT_PASS;

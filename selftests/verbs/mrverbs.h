@@ -113,6 +113,17 @@ void fill(void *p, size_t len, uint64_t seed);
 void check(const void *p, size_t len, uint64_t seed, const char *what);
 void check_byte(const void *p, size_t len, uint8_t byte, const char *what);
 
+/* A dma-buf, and the process's mapping of its memory. */
+struct dma_buf {
+	uint8_t *p;
+	size_t len;
+	int fd;
+};
+
+/* false if there are none on this machine. */
+bool dma_buf_new(struct dma_buf *buf, size_t len);
+void dma_buf_free(struct dma_buf *buf);
+
 /* A completion queue with a completion channel. */
 struct cq {
 	struct ibv_cq *cq;
@@ -249,6 +260,7 @@ void tests_atomic(void);
 void tests_mw(void);
 void tests_srq(void);
 void tests_odp(void);
+void tests_dmabuf(void);
 void tests_ud(void);
 void tests_uc(void);
 void tests_rereg(void);
