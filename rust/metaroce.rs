@@ -60,10 +60,6 @@ impl kernel::InPlaceModule for MetaRoce {
             // A name that is not known is told at once, not when a device is added.
             _: { params::default_law().map(drop)? },
             _: { params::default_policy().map(drop)? },
-            // SAFETY: Nothing of the module has run yet.
-            _: { unsafe { datapath::host::init() } },
-            // SAFETY: As above.
-            _: { unsafe { offload::init() } },
             namespaces <- net::namespace::Registration::new(),
             links <- rdma::link::Registration::new(),
             watch: provider::Watch::start()?,

@@ -32,6 +32,7 @@ use crate::{
         udp::UdpSockets, //
     },
     sync::{
+        global_mutex::global_mutex,
         id_table::IdTable,
         lock_bh::{
             new_spinlock_bh,
@@ -62,20 +63,9 @@ pub(super) const TTL: u8 = 64;
 /// ECN-capable transport, ECT(0) (RFC 3168).
 pub(super) const ECT0: u8 = 2;
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` initialises it before there can be a device.
+global_mutex! {
     /// The hosts there are, and how many devices use each.
-    unsafe(uninit) static HOSTS: Mutex<KVec<(Arc<Host>, usize)>> = KVec::new();
-}
-
-/// Prepares the module's list of hosts.
-///
-/// # Safety
-///
-/// To be called once, before anything else of this module.
-pub(crate) unsafe fn init() {
-    // SAFETY: By the requirements of this function.
-    unsafe { HOSTS.init() };
+    static HOSTS: KVec<(Arc<Host>, usize)> = KVec::new();
 }
 
 /// Closes the sockets of network namespaces that go away. The devices there follow by themselves,

@@ -14,7 +14,10 @@ use crate::{
         NetDevice,
         NetDeviceRef, //
     },
-    sync::work, //
+    sync::{
+        global_mutex::global_mutex,
+        work, //
+    },
 };
 use kernel::{
     impl_has_work, new_work,
@@ -52,33 +55,18 @@ impl Card {
     }
 }
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` initialises it before anything else.
+global_mutex! {
     /// All NICs.
-    unsafe(uninit) static CARDS: Mutex<KVec<Card>> = KVec::new();
+    static CARDS: KVec<Card> = KVec::new();
 }
 
-kernel::sync::global_lock! {
-    // SAFETY: As above.
+global_mutex! {
     /// The worker, while there is an [`End`].
-    unsafe(uninit) static TIDY: SpinLock<Option<Arc<Tidy>>> = None;
+    static TIDY: Option<Arc<Tidy>> = None;
 }
 
 /// Whether it was told that the firmware has no commands.
 static TOLD: Atomic<bool> = Atomic::new(false);
-
-/// Prepares the list.
-///
-/// # Safety
-///
-/// To be called once, before anything else of this module.
-pub(crate) unsafe fn init() {
-    // SAFETY: By the requirements of this function.
-    unsafe {
-        CARDS.init();
-        TIDY.init();
-    }
-}
 
 /// Whether a network device is known. The RTNL is held.
 pub(crate) fn has(ndev: &NetDevice) -> bool {

@@ -23,10 +23,11 @@ pub mod net {
     pub mod notifier;
 }
 
-/// Of the rest, work.
+/// Of the rest, mutexes and work.
 #[path = "../sync"]
 #[allow(dead_code)]
 pub mod sync {
+    pub mod global_mutex;
     pub mod work;
 }
 
@@ -64,8 +65,6 @@ struct Ionic {
 
 impl kernel::InPlaceModule for Ionic {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        // SAFETY: Nothing of the module has run yet.
-        unsafe { cards::init() };
         try_pin_init!(Self {
             _end: cards::End::new()?,
             _rdma: match module_parameters::take_rdma.value() {

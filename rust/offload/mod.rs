@@ -32,9 +32,6 @@ pub(crate) use self::{
         Front,
         Origin, //
     },
-    registry::{
-        init,
-        netdev_gone, //
-    },
+    registry::netdev_gone,
     site::Site, //
 };

@@ -7,7 +7,10 @@ use super::{
     caps::Caps,
     nic::Nic, //
 };
-use crate::net::netdev::NetDevice;
+use crate::{
+    net::netdev::NetDevice,
+    sync::global_mutex::global_mutex, //
+};
 use kernel::{
     prelude::*,
     str::BStr,
@@ -17,20 +20,9 @@ use kernel::{
     }, //
 };
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` initialises it before anybody can register.
+global_mutex! {
     /// All registrations.
-    unsafe(uninit) static NICS: Mutex<KVec<Arc<Nic>>> = KVec::new();
-}
-
-/// Prepares the list.
-///
-/// # Safety
-///
-/// To be called once, before anything else of this module.
-pub(crate) unsafe fn init() {
-    // SAFETY: By the requirements of this function.
-    unsafe { NICS.init() };
+    static NICS: KVec<Arc<Nic>> = KVec::new();
 }
 
 /// Adds a device. Process context.

@@ -4,17 +4,19 @@
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
-use crate::net::namespace::Net;
+use crate::{
+    net::namespace::Net,
+    sync::global_mutex::global_mutex, //
+};
 use kernel::{
     debugfs::Dir,
     prelude::*,
     str::CString, //
 };
 
-kernel::sync::global_lock! {
-    // SAFETY: `link::Registration::new` initialises it before the first device is made.
+global_mutex! {
     /// The driver's directory, once there was a device.
-    pub(super) unsafe(uninit) static ROOT: Mutex<Option<Dir>> = None;
+    pub(super) static ROOT: Option<Dir> = None;
 }
 
 /// Makes a directory for the device called `name`, in that of the driver. Process context.

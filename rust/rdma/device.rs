@@ -10,9 +10,12 @@ use core::{
     ptr::NonNull, //
 };
 
-use crate::net::netdev::{
-    NetDevice,
-    NetDeviceRef, //
+use crate::{
+    net::netdev::{
+        NetDevice,
+        NetDeviceRef, //
+    },
+    sync::global_mutex::global_mutex,
 };
 use kernel::{
     error::to_result,
@@ -30,10 +33,9 @@ use super::{
 /// The only port of a device.
 pub const PORT: u32 = 1;
 
-kernel::sync::global_lock! {
-    // SAFETY: `link::Registration::new` initialises it before there can be a device.
+global_mutex! {
     /// The devices of this module.
-    pub(super) unsafe(uninit) static DEVICES: Mutex<KVec<Entry>> = KVec::new();
+    pub(super) static DEVICES: KVec<Entry> = KVec::new();
 }
 
 /// An entry of [`DEVICES`].

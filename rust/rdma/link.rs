@@ -11,7 +11,10 @@ use core::marker::{
 
 use crate::{
     net::netdev::NetDevice,
-    sync::work::OwnedQueue, //
+    sync::{
+        global_mutex::global_mutex,
+        work::OwnedQueue, //
+    },
 };
 use kernel::{
     error::from_result,
@@ -33,13 +36,12 @@ use super::{
     work, //
 };
 
-kernel::sync::global_lock! {
-    // SAFETY: `Registration::new` initialises it before the first `newlink`.
+global_mutex! {
     /// Held during [`LinkType::new_link`].
-    unsafe(uninit) static NEW_LINK: Mutex<()> = ();
+    static NEW_LINK: () = ();
 }
 
-/// Whether there was a [`Registration`] already.
+/// Whether there was a [`Registration`] already: what there is of all devices ends with the one.
 static REGISTERED: Atomic<bool> = Atomic::new(false);
 
 /// A type of link.
@@ -81,13 +83,6 @@ impl<T: LinkType> Registration<T> {
             _: {
                 if REGISTERED.xchg(true, Full) {
                     return Err(EBUSY);
-                }
-                // SAFETY: Called once, as was just seen to, and nothing used the locks before.
-                unsafe {
-                    DEVICES.init();
-                    NEW_LINK.init();
-                    debugfs::ROOT.init();
-                    work::FETCHING.init();
                 }
                 *work::FETCHING.lock() = Some(OwnedQueue::new_long(c"metaroce_odp")?);
             },

@@ -2,17 +2,19 @@
 
 //! The workqueue of ib_core, and one for what may take as long as a process likes.
 
-use crate::sync::work::OwnedQueue;
+use crate::sync::{
+    global_mutex::global_mutex,
+    work::OwnedQueue, //
+};
 use core::ops::Deref;
 use kernel::{
     prelude::*,
     workqueue::Queue, //
 };
 
-kernel::sync::global_lock! {
-    // SAFETY: `link::Registration::new` initialises it before there can be a device.
+global_mutex! {
     /// The queue of [`fetching`]: there while there can be devices.
-    pub(super) unsafe(uninit) static FETCHING: Mutex<Option<OwnedQueue>> = None;
+    pub(super) static FETCHING: Option<OwnedQueue> = None;
 }
 
 /// Returns ib_core's workqueue, for work that belongs to no device.

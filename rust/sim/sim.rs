@@ -118,8 +118,6 @@ struct Sim {
 
 impl kernel::Module for Sim {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Nothing of the module has run yet.
-        unsafe { datapath::host::init() };
         let registry = registry::Registry::new()?;
         Ok(Self {
             _files: KBox::pin_init(files::Root::new(registry.clone()), GFP_KERNEL)?,

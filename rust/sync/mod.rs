@@ -2,6 +2,7 @@
 
 //! Synchronisation, timers, work and identifiers, as the `kernel` crate does not offer them yet.
 
+pub mod global_mutex;
 pub mod hrtimer;
 pub mod id_table;
 pub mod index;
