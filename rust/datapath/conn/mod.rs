@@ -3,6 +3,15 @@
 //! Connections: the transport's connection with its lock, its timer and the queue pairs that wait
 //! to send on it.
 
+mod planes;
+mod ready;
+mod routes;
+mod run;
+
+use self::{
+    ready::Ready,
+    routes::Resolved, //
+};
 use super::{
     counters::Totals,
     endpoint::Endpoint,
@@ -21,22 +30,12 @@ use super::{
     }, //
 };
 use crate::{
-    net::{
-        random_u32,
-        route::{
-            Flow,
-            Route, //
-        },
-    },
+    net::random_u32,
     sync::{
-        hrtimer::{
-            Timer,
-            TimerCallback, //
-        },
+        hrtimer::Timer,
         index::Place,
         lock_bh::{
             new_spinlock_bh,
-            BhDisabled,
             SpinLockBh,
             SpinLockBhBackend, //
         },
@@ -47,26 +46,17 @@ use kernel::{
     impl_has_work, new_work,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
+        atomic::Atomic,
         lock::Guard,
-        Arc,
-        ArcBorrow, //
+        Arc, //
     },
-    workqueue::{
-        Work,
-        WorkItem, //
-    },
+    workqueue::Work,
 };
 use proto::{
     congestion::Controller,
     connection::{
         Config,
         Connection,
-        Event,
         Intro,
         NakRecord,
         State, //
@@ -97,9 +87,6 @@ use proto::{
 /// The work items of a connection.
 const RETIRE: u64 = 0;
 const RESUME: u64 = 1;
-
-/// Rounds of sending that one caller makes.
-const ROUNDS: usize = 8;
 
 /// The transport's connection on kernel memory.
 pub(super) type Proto = Connection<KVVec<TxSlot>, KVVec<Path<KVVec<TxSlot>>>, KVVec<NakRecord>>;
@@ -148,12 +135,6 @@ pub(crate) struct Settings {
     pub(crate) wishes: Wishes,
 }
 
-/// A route of the transport, and what the kernel makes of it.
-struct Resolved {
-    of: proto::path::Route,
-    route: Route,
-}
-
 /// What the connection's lock guards.
 pub(super) struct ConnInner {
     pub(super) proto: Proto,
@@ -174,60 +155,6 @@ pub(super) struct ConnInner {
 
 /// The connection's lock, held.
 pub(super) type Locked<'a> = Guard<'a, ConnInner, SpinLockBhBackend>;
-
-/// Queue pairs that want to send, in turn. Each is in it at most once.
-struct Ready {
-    /// A ring; its length bounds the number of users.
-    ring: KVec<u32>,
-    head: usize,
-    len: usize,
-}
-
-impl Ready {
-    fn place(&self, i: usize) -> usize {
-        // The ring is not empty when this is called.
-        (self.head + i) % self.ring.len().max(1)
-    }
-
-    fn push_back(&mut self, qpn: u32) {
-        let at = self.place(self.len);
-        if self.len < self.ring.len() {
-            if let Some(slot) = self.ring.get_mut(at) {
-                *slot = qpn;
-                self.len += 1;
-            }
-        }
-    }
-
-    fn push_front(&mut self, qpn: u32) {
-        if self.len < self.ring.len() {
-            self.head = self.place(self.ring.len() - 1);
-            if let Some(slot) = self.ring.get_mut(self.head) {
-                *slot = qpn;
-                self.len += 1;
-            }
-        }
-    }
-
-    fn pop_front(&mut self) -> Option<u32> {
-        if self.len == 0 {
-            return None;
-        }
-        let qpn = self.ring.get(self.head).copied();
-        self.head = self.place(1);
-        self.len -= 1;
-        qpn
-    }
-
-    fn remove(&mut self, qpn: u32) {
-        for _ in 0..self.len {
-            match self.pop_front() {
-                Some(q) if q != qpn => self.push_back(q),
-                _ => {}
-            }
-        }
-    }
-}
 
 /// A connection between two endpoints, shared by all their queue pairs but those that have their
 /// own.
@@ -256,22 +183,6 @@ pub(crate) struct Conn {
 impl_has_work! {
     impl HasWork<Self, RETIRE> for Conn { self.retire }
     impl HasWork<Self, RESUME> for Conn { self.resume }
-}
-
-impl WorkItem<RETIRE> for Conn {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.endpoint.retire(&this);
-    }
-}
-
-impl WorkItem<RESUME> for Conn {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        Conn::run(&this);
-    }
 }
 
 impl Conn {
@@ -326,11 +237,7 @@ impl Conn {
                     idle_until: None,
                     paused: false,
                 }),
-                ready <- new_spinlock_bh!(Ready {
-                    ring: KVec::new(),
-                    head: 0,
-                    len: 0,
-                }),
+                ready <- new_spinlock_bh!(Ready::new()),
                 timer <- Timer::new(),
                 running: Atomic::new(false),
                 again: Atomic::new(false),
@@ -397,20 +304,11 @@ impl Conn {
     /// Errors: `ENOMEM`.
     pub(crate) fn reserve_user(&self) -> Result {
         let users = self.users() + 1;
-        let room = self.ready.lock().ring.len();
+        let room = self.ready.lock().room();
         if users > room {
-            let mut ring = KVec::from_elem(0u32, users.next_power_of_two(), GFP_KERNEL)?;
-            let mut ready = self.ready.lock();
-            let mut n = 0;
-            while let (Some(qpn), Some(slot)) = (ready.pop_front(), ring.get_mut(n)) {
-                *slot = qpn;
-                n += 1;
-            }
-            core::mem::swap(&mut ready.ring, &mut ring);
-            ready.head = 0;
-            ready.len = n;
-            drop(ready);
-            // The old ring is freed here, outside of the lock.
+            let ring = KVec::from_elem(0u32, users.next_power_of_two(), GFP_KERNEL)?;
+            let old = self.ready.lock().grow(ring);
+            drop(old);
         }
         let mut inner = self.inner.lock();
         inner.users += 1;
@@ -451,18 +349,6 @@ impl Conn {
         }
     }
 
-    /// Returns the addresses of a path that is usable, ours and the peer's, and the network
-    /// interface of ours.
-    pub(super) fn usable_way(&self) -> Option<(Gid, Gid, u32)> {
-        let inner = self.inner.lock();
-        let mut paths = (0..inner.proto.n_paths()).map(PathId);
-        let path = paths.find(|path| inner.proto.is_usable(*path))?;
-        let route = inner.proto.route(path)?;
-        let plane = inner.planes.get(usize::from(route.local_plane))?;
-        let remote = inner.proto.peer_planes().get(route.remote_plane)?;
-        Some((plane.gid, remote.gid, plane.ifindex))
-    }
-
     /// When the peer last made progress; now if it does not owe any.
     pub(super) fn progress(&self) -> Instant {
         self.inner.lock().proto.stalled_since().unwrap_or_else(now)
@@ -483,137 +369,10 @@ impl Conn {
         self.ready.lock().pop_front()
     }
 
-    /// Sends all that is due and may be sent. Any context; no lock held.
-    ///
-    /// Only one caller does the work at a time, which keeps the order of packets on a path without
-    /// anybody waiting; the others make it go round once more. After some rounds a worker goes on,
-    /// so that nobody is kept in softirq context for as long as others have work.
-    pub(super) fn run(self: &Arc<Self>) {
-        let _bh = BhDisabled::new();
-        self.again.store(true, Relaxed);
-        let mut rounds = 0;
-        loop {
-            if self.running.xchg(true, Full) {
-                return;
-            }
-            while rounds < ROUNDS && self.again.xchg(false, Full) {
-                self.pass();
-                rounds += 1;
-            }
-            self.running.xchg(false, Full);
-            // Who came after the last look and before the line above has left already.
-            if !self.again.load(Relaxed) {
-                return;
-            }
-            if rounds >= ROUNDS {
-                // If it is queued already, then it has yet to run.
-                let _ = self.endpoint.queue.enqueue::<_, RESUME>(self.clone());
-                return;
-            }
-        }
-    }
-
-    /// Makes the one who is in [`Self::run`] go round once more.
-    pub(super) fn ask_again(&self) {
-        self.again.store(true, Relaxed);
-    }
-
-    /// Acts on what the transport has found out, and sets the timer.
-    pub(super) fn conclude(&self) {
-        let mut lost = false;
-        let timeout = {
-            let mut inner = self.inner.lock();
-            while let Some(event) = inner.proto.poll_event() {
-                lost |= matches!(event, Event::PeerRestarted | Event::PeerClosed);
-                if event == Event::PathsChanged {
-                    // The peer's planes may have other addresses now.
-                    inner.routes.clear();
-                }
-            }
-            let idle = inner.idle_until.map(|t| t.0);
-            let timeout = inner.proto.poll_timeout().map(|t| t.0);
-            [timeout, idle].into_iter().flatten().min()
-        };
-        if lost {
-            self.for_each_qp(|qp| {
-                let mut qp_inner = qp.inner.lock();
-                if qp_inner
-                    .conn
-                    .as_deref()
-                    .is_some_and(|c| core::ptr::eq(c, self))
-                {
-                    qp.peer_lost(&mut qp_inner);
-                }
-            });
-        }
-        if let Some(at) = timeout {
-            self.timer.arm_by(at);
-        }
-    }
-
-    fn for_each_qp(&self, f: impl Fn(&super::qp::Qp)) {
-        self.endpoint.host().qps.for_each(|_, qp| f(&qp));
-    }
-
     /// Changes the law of congestion control. Process context.
     pub(super) fn set_law(self: &Arc<Self>, law: Controller) {
         self.inner.lock().proto.set_controller(law);
         // The new window may be wider.
-        self.run();
-    }
-
-    /// A local plane went up or down. Process context.
-    pub(super) fn set_plane_up(self: &Arc<Self>, ifindex: u32, up: bool) {
-        {
-            let mut inner = self.inner.lock();
-            let at = inner.planes.iter().position(|p| p.ifindex == ifindex);
-            let Some(i) = at.and_then(|i| u8::try_from(i).ok()) else {
-                return;
-            };
-            // Whatever was resolved over that device is void.
-            inner.routes.retain(|r| r.of.local_plane != i);
-            if let Some(plane) = inner.planes.get_mut(usize::from(i)) {
-                // One without an address does not come up.
-                plane.up = up && plane.gid != Gid::default();
-                let up = plane.up;
-                inner.proto.set_local_plane(now(), i, up);
-            }
-        }
-        self.run();
-    }
-
-    /// Looks at the endpoint's planes and their addresses anew. Process context; the caller holds
-    /// the endpoint's list of connections.
-    ///
-    /// Errors: `ENOMEM`.
-    pub(super) fn refresh_planes(self: &Arc<Self>) -> Result {
-        let mut known = KVec::with_capacity(MAX_PLANES, GFP_KERNEL)?;
-        for plane in self.inner.lock().planes.iter() {
-            known.push_within_capacity(*plane).map_err(|_| ENOSPC)?;
-        }
-        let mut planes = self.endpoint.planes.describe(self.key.local, &known)?;
-        self.wishes.restrict(&mut planes);
-        if *planes != *known {
-            self.set_planes(planes);
-        }
-        Ok(())
-    }
-
-    /// Tells the peer of the planes, which may have changed since it was last told.
-    pub(super) fn announce(&self) {
-        self.inner.lock().proto.announce(now());
-    }
-
-    /// Goes on with other planes, or other addresses of theirs. Process context.
-    pub(crate) fn set_planes(self: &Arc<Self>, mut planes: KVec<PlaneInfo>) {
-        {
-            let mut inner = self.inner.lock();
-            inner.routes.clear();
-            inner
-                .proto
-                .set_local_planes(now(), &plane::to_wire(&planes));
-            core::mem::swap(&mut inner.planes, &mut planes);
-        }
         self.run();
     }
 
@@ -656,98 +415,5 @@ impl Conn {
         drop(self.endpoint.host().conns.remove(self.id));
         self.endpoint.ways.remove(&self.key, self.id);
         self.timer.stop();
-    }
-}
-
-impl ConnInner {
-    /// Returns the number of the network device of a plane.
-    pub(super) fn plane_ifindex(&self, plane: u8) -> Option<u32> {
-        self.planes.get(usize::from(plane)).map(|p| p.ifindex)
-    }
-
-    /// Returns the number of the local plane that a path is on just now.
-    pub(super) fn plane_of(&self, path: PathId) -> Option<u8> {
-        self.proto.route(path).map(|route| route.local_plane)
-    }
-
-    /// Returns the route that a path takes just now.
-    ///
-    /// Errors: what the route lookup says, `ENOMEM`.
-    pub(super) fn route(&mut self, conn: &Conn, path: PathId) -> Result<&Route> {
-        let route = self.proto.route(path).ok_or(ENETUNREACH)?;
-        self.resolve(conn, &route)
-    }
-
-    /// Returns the kernel's route for one of the transport. Errors as for [`Self::route`].
-    pub(super) fn resolve(&mut self, conn: &Conn, of: &proto::path::Route) -> Result<&Route> {
-        let same = |r: &Resolved| {
-            (r.of.local_plane, r.of.remote_plane, r.of.src_port)
-                == (of.local_plane, of.remote_plane, of.src_port)
-        };
-        let at = match self.routes.iter().position(same) {
-            Some(at) if self.routes.get(at).is_some_and(|r| r.route.is_valid()) => at,
-            stale => {
-                if let Some(at) = stale {
-                    let _ = self.routes.remove(at);
-                } else if self.routes.len() == self.routes.capacity() {
-                    // Paths have moved: whatever is still in use comes back.
-                    self.routes.clear();
-                }
-                let remote = self
-                    .proto
-                    .peer_planes()
-                    .get(of.remote_plane)
-                    .ok_or(ENETUNREACH)?
-                    .gid;
-                let route = self.look_up(conn, of.local_plane, remote, of.src_port)?;
-                self.routes
-                    .push_within_capacity(Resolved { of: *of, route })
-                    .map_err(|_| ENOMEM)?;
-                self.routes.len() - 1
-            }
-        };
-        Ok(&self.routes.get(at).ok_or(ENETUNREACH)?.route)
-    }
-
-    /// Finds the way from a local plane to an address.
-    pub(super) fn look_up(
-        &self,
-        conn: &Conn,
-        local_plane: u8,
-        remote: Gid,
-        sport: u16,
-    ) -> Result<Route> {
-        let plane = self
-            .planes
-            .get(usize::from(local_plane))
-            .ok_or(ENETUNREACH)?;
-        let flow = Flow {
-            src: plane.gid.0,
-            dst: remote.0,
-            sport,
-            dport: conn.endpoint.host().port(),
-            tos: 0,
-            vlan: plane.vlan,
-        };
-        let dev = conn.endpoint.planes.device(plane.ifindex).ok_or(ENODEV)?;
-        Route::lookup(&dev, flow)
-    }
-}
-
-impl TimerCallback for Conn {
-    /// Runs in softirq context.
-    fn expired(this: ArcBorrow<'_, Self>) {
-        let conn: Arc<Self> = this.into();
-        let idle = {
-            let mut inner = conn.inner.lock();
-            let now = now();
-            inner.proto.on_timeout(now);
-            // Taken, so that the timer is not set for it again.
-            inner.idle_until.take_if(|t| now >= *t).is_some()
-        };
-        conn.run();
-        if idle {
-            let _ = conn.endpoint.queue.enqueue::<_, RETIRE>(conn.clone());
-        }
     }
 }
