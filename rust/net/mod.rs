@@ -11,6 +11,7 @@ pub mod notifier;
 pub mod page;
 pub mod route;
 pub mod skbuff;
+mod tests;
 pub mod tx;
 pub mod udp;
 
