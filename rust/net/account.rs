@@ -57,10 +57,12 @@ struct Waiter<R: Room> {
     room: R,
 }
 
-// SAFETY: Sockets may be used and closed on any thread, and so may who waits.
+// SAFETY: A socket of the kernel has no file and belongs to no thread. `waiter` is an `Arc` of what is
+// `Send` and `Sync`, as [`Room`] demands.
 unsafe impl<R: Room> Send for Account<R> {}
 
-// SAFETY: What is done with a shared account is safe from several threads at once.
+// SAFETY: What is charged is counted atomically; `waiting` is atomic too; `close` changes the callback
+// under the socket's lock for that.
 unsafe impl<R: Room> Sync for Account<R> {}
 
 impl<R: Room> Account<R> {

@@ -30,10 +30,12 @@ use kernel::{
 #[repr(transparent)]
 pub struct Net(Opaque<bindings::net>);
 
-// SAFETY: Namespaces may be used on any thread.
+// SAFETY: A `struct net` belongs to no thread: whoever is in the namespace uses it, and the last
+// reference can be dropped anywhere.
 unsafe impl Send for Net {}
 
-// SAFETY: What can be done with a shared one is safe from several threads at once.
+// SAFETY: The methods compare its address, count references atomically, and read the cookie, which is
+// set before anybody else knows of the namespace.
 unsafe impl Sync for Net {}
 
 impl Net {
@@ -89,7 +91,8 @@ impl Eq for Net {}
 /// This owns a reference to the namespace.
 pub struct NetRef(NonNull<Net>);
 
-// SAFETY: References to namespaces may be used and dropped on any thread.
+// SAFETY: What it owns is one of an atomic count of references; whoever drops the last leaves the rest
+// to a worker.
 unsafe impl Send for NetRef {}
 
 // SAFETY: A shared reference only lends the namespace, which is `Sync`.
@@ -157,10 +160,11 @@ pub struct Registration<T: Operations> {
     _p: PhantomData<T>,
 }
 
-// SAFETY: Operations may be registered and unregistered on any thread.
+// SAFETY: `unregister_pernet_device()` takes a lock of its own and looks at no property of the thread;
+// `T` is only a set of functions.
 unsafe impl<T: Operations> Send for Registration<T> {}
 
-// SAFETY: There is nothing to do with a shared one.
+// SAFETY: There is no method that takes a shared one.
 unsafe impl<T: Operations> Sync for Registration<T> {}
 
 impl<T: Operations> Registration<T> {

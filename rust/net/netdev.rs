@@ -47,7 +47,8 @@ pub type NetDeviceRef = ARef<NetDevice>;
 // SAFETY: Network devices do not depend on the thread they are used from.
 unsafe impl Send for NetDevice {}
 
-// SAFETY: What can be done with a shared one is safe from several threads at once.
+// SAFETY: The methods read single members, as the kernel does everywhere without a lock, or lists under
+// RCU or the lock that guards them, which they take.
 unsafe impl Sync for NetDevice {}
 
 // SAFETY: Network devices are always reference counted.

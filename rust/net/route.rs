@@ -49,10 +49,12 @@ pub struct Route {
     flow: Flow,
 }
 
-// SAFETY: References to destinations may be used and dropped on any thread.
+// SAFETY: What it owns is one of an atomic count of references, and `dst_release()` may be called
+// anywhere.
 unsafe impl Send for Route {}
 
-// SAFETY: Destinations may be used from several threads at once.
+// SAFETY: All packets of a host share its destinations, whichever CPU they are sent from; the methods
+// only read, and `xmit` gives the stack a packet of its own.
 unsafe impl Sync for Route {}
 
 impl Route {

@@ -55,7 +55,8 @@ struct Part {
     is_head: bool,
 }
 
-// SAFETY: Packets may be used and freed on any thread.
+// SAFETY: This alone owns the packet, which belongs to no thread: it was received on whatever CPU it came
+// to, and `kfree_skb()` may be called anywhere.
 unsafe impl Send for RxSkb {}
 
 /// Where a packet comes from, and how.

@@ -93,7 +93,8 @@ pub struct TxBurst {
     closed: bool,
 }
 
-// SAFETY: A packet may be built and sent on any thread.
+// SAFETY: This alone owns the packet, which is memory that belongs to no thread. Charged to a socket it
+// holds a counted reference to that.
 unsafe impl Send for TxBurst {}
 
 impl TxBurst {

@@ -170,10 +170,11 @@ struct Socket<R: Receive> {
 
 type DataReady = Option<unsafe extern "C" fn(*mut bindings::sock)>;
 
-// SAFETY: Sockets may be used and closed on any thread, and so may the receiver.
+// SAFETY: A socket of the kernel has no file and belongs to no thread. `listener` is an `Arc` of what is
+// `Send` and `Sync`.
 unsafe impl<R: Receive> Send for Socket<R> {}
 
-// SAFETY: All that is done with a shared socket is reading a counter.
+// SAFETY: The methods of a shared socket read two counters, both atomic.
 unsafe impl<R: Receive> Sync for Socket<R> {}
 
 /// What a socket's callback finds.
@@ -196,10 +197,12 @@ struct Listener<R: Receive> {
     work: Work<Self>,
 }
 
-// SAFETY: The socket is only used in ways that are fine on any thread.
+// SAFETY: A socket of the kernel belongs to no thread; what it receives is drained on the CPU that the
+// packets come to as it is. The receiver is `Send` and `Sync`, as [`Receive`] demands.
 unsafe impl<R: Receive> Send for Listener<R> {}
 
-// SAFETY: As above; `calls` serialises who receives from the socket.
+// SAFETY: As above. Of what is shared, the receive queue is used by one at a time, for only who changes
+// `calls` from zero drains it, and the counters are atomic.
 unsafe impl<R: Receive> Sync for Listener<R> {}
 
 impl_has_work! {

@@ -34,7 +34,8 @@ pub(crate) struct Registration {
     ofl: NonNull<bindings::metaroce_ofl>,
 }
 
-// SAFETY: Registrations may be used and ended on any thread.
+// SAFETY: `include/metaroce/offload.h` asks for process context to end one, not for a thread, and allows
+// for faults in any.
 unsafe impl Send for Registration {}
 
 // SAFETY: As above.

@@ -60,7 +60,8 @@ unsafe impl<T> Sync for Shared<T> {}
 #[derive(Clone, Copy)]
 pub(super) struct Ops(NonNull<bindings::metaroce_ofl_ops>);
 
-// SAFETY: The operations do not change, and may be called on any thread.
+// SAFETY: By the type invariant the operations do not change; the interface promises drivers contexts, not
+// threads.
 unsafe impl Send for Ops {}
 
 // SAFETY: As above.

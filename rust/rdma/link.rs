@@ -70,10 +70,10 @@ pub struct Registration<T: LinkType> {
     _type: PhantomData<T>,
 }
 
-// SAFETY: The registration can be dropped on any thread.
+// SAFETY: `rdma_link_unregister()` takes a lock of its own and looks at no property of the thread.
 unsafe impl<T: LinkType> Send for Registration<T> {}
 
-// SAFETY: There is nothing to do with a shared registration.
+// SAFETY: There is no method that takes a shared one.
 unsafe impl<T: LinkType> Sync for Registration<T> {}
 
 impl<T: LinkType> Registration<T> {

@@ -19,7 +19,7 @@ pub struct PerCpuCounters<const N: usize> {
     raw: NonNull<u64>,
 }
 
-// SAFETY: Per-CPU memory may be used and freed on any thread.
+// SAFETY: The allocator of per-CPU memory keeps no owner: what one thread has got another may free.
 unsafe impl<const N: usize> Send for PerCpuCounters<N> {}
 
 // SAFETY: Every CPU changes its own instance, by operations that cannot be interrupted half-way;

@@ -34,10 +34,10 @@ pub struct OwnedQueue {
     raw: NonNull<bindings::workqueue_struct>,
 }
 
-// SAFETY: Workqueues may be used and destroyed on any thread.
+// SAFETY: A workqueue belongs to no thread; any that may sleep can call `destroy_workqueue()`.
 unsafe impl Send for OwnedQueue {}
 
-// SAFETY: Workqueues may be used from several threads at once.
+// SAFETY: `queue_work()` takes the locks of the queue by itself.
 unsafe impl Sync for OwnedQueue {}
 
 impl OwnedQueue {

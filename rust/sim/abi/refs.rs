@@ -15,7 +15,8 @@ pub(crate) struct CqRef {
     pub(super) cq: NonNull<bindings::metaroce_ofl_cq>,
 }
 
-// SAFETY: The core takes completions on any thread.
+// SAFETY: Two addresses; `metaroce_ofl_complete()`, all that they are used for, may be called in any
+// context but NMI, also by several at once.
 unsafe impl Send for CqRef {}
 
 // SAFETY: As above.
@@ -56,7 +57,8 @@ pub(crate) struct QpRef {
     pub(super) qp: NonNull<bindings::metaroce_ofl_qp>,
 }
 
-// SAFETY: The core takes events on any thread.
+// SAFETY: Two addresses; `metaroce_ofl_qp_event()`, all that they are used for, may be called in any
+// context but NMI, also by several at once.
 unsafe impl Send for QpRef {}
 
 // SAFETY: As above.
