@@ -27,6 +27,7 @@ use super::{
         Planes, //
     },
     shares::Shares,
+    ud::Waiting,
     wishes::Wishes,
 };
 use crate::{
@@ -88,6 +89,8 @@ pub(crate) struct Endpoint {
     /// The address handles of processes.
     #[pin]
     pub(super) ahs: AhTable,
+    /// Datagrams that wait for memory.
+    pub(super) waiting: Waiting,
     pub(super) counters: Counters,
     #[pin]
     conns: Mutex<Connections>,
@@ -148,6 +151,7 @@ impl Endpoint {
                 planes: own_planes,
                 transport,
                 ahs <- AhTable::new(),
+                waiting: Waiting::new(),
                 counters,
                 conns <- new_mutex!(Connections {
                     by_key: RBTree::new(),

@@ -83,6 +83,21 @@ impl Endpoint {
         .unwrap_or(Err(AccessError::Bounds))
     }
 
+    /// Has the first `len` bytes of a local scatter list fetched, of which some are not there.
+    /// Context and errors as for [`Self::scatter`].
+    pub(super) fn touch_list(
+        &self,
+        pd: u32,
+        list: SgList<'_>,
+        len: u32,
+    ) -> Result<(), AccessError> {
+        let mut ahead = Umem::AHEAD;
+        list.walk(0, len.into(), |sge| {
+            self.touch_local(pd, &sge, access::LOCAL_WRITE, &mut ahead)
+        })
+        .unwrap_or(Err(AccessError::Bounds))
+    }
+
     /// Checks a local scatter/gather element. Context and errors as for [`Self::with_local`].
     pub(super) fn check_local(&self, pd: u32, sge: &Sge, rights: u32) -> Result<(), AccessError> {
         self.with_local(pd, sge, rights, |_, _, _| Ok(()))

@@ -110,6 +110,9 @@ impl DeviceAttr {
             attr.kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
         }
         if self.on_demand_paging {
+            const DATAGRAM: u32 = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV
+                | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV;
             const CONNECTED: u32 = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
                 | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV
                 | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE
@@ -125,8 +128,7 @@ impl DeviceAttr {
                 u64::from(bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT);
             attr.odp_caps.per_transport_caps.rc_odp_caps = RELIABLE;
             attr.odp_caps.per_transport_caps.uc_odp_caps = CONNECTED;
-            attr.odp_caps.per_transport_caps.ud_odp_caps =
-                bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND;
+            attr.odp_caps.per_transport_caps.ud_odp_caps = DATAGRAM;
         }
     }
 }

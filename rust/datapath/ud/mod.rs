@@ -7,6 +7,7 @@
 
 mod grh;
 mod groups;
+mod held;
 mod recv;
 mod route;
 mod send;
@@ -48,6 +49,7 @@ use crate::{
     },
     sync::{
         hrtimer::{
+            now,
             Timer,
             TimerCallback, //
         },
@@ -60,6 +62,8 @@ use crate::{
     },
 };
 pub(super) use groups::Groups;
+use held::HeldQueue;
+pub(super) use held::Waiting;
 use kernel::{
     impl_has_work, new_work,
     prelude::*,
@@ -88,6 +92,12 @@ pub(super) const GSI_QPN: u32 = 1;
 /// The work items of a queue pair: looking at what was posted, at once and later.
 const KICK: u64 = 0;
 const RESUME: u64 = 1;
+
+/// After which memory that is being fetched is looked at again, in nanoseconds: that takes some
+/// microseconds if the page is new, milliseconds if it comes from a disk. It is doubled each time
+/// that the memory is not there, as a process may have its pages wait for ever.
+const FETCH_NS: u64 = 100_000;
+const FETCH_MAX_NS: u64 = 100 * FETCH_NS;
 
 /// What a queue pair is made of.
 pub(crate) struct UdInit {
@@ -120,6 +130,10 @@ pub(crate) struct UdInner {
     told_last: bool,
     /// How the last datagram went.
     route: Option<CachedRoute>,
+    /// What has come, and waits for memory.
+    held: HeldQueue,
+    /// How long to wait for memory the next time, in nanoseconds.
+    patience: u64,
 }
 
 /// An unreliable datagram queue pair.
@@ -143,7 +157,7 @@ pub(crate) struct Ud {
     kick: Work<Self, KICK>,
     #[pin]
     resume: Work<Self, RESUME>,
-    /// Goes on with a send whose memory was not there.
+    /// Goes on with a send, or with datagrams that have come, whose memory was not there.
     #[pin]
     retry: Timer<Self>,
 }
@@ -219,6 +233,8 @@ impl Ud {
             counters: None,
             told_last: false,
             route: None,
+            held: HeldQueue::default(),
+            patience: FETCH_NS,
         };
         let account = Account::open(Outlet {
             host: endpoint.host().clone(),
@@ -317,6 +333,7 @@ impl Ud {
                 inner.told_last = false;
                 inner.attr = QpAttr::default();
                 inner.route = None;
+                self.drop_held(inner);
             }
             QpState::SendQueueDrain => {
                 // Nothing is ever under way.
@@ -346,6 +363,7 @@ impl Ud {
 
     /// Completes all that is posted to a queue pair in the error state.
     fn flush(self: &Arc<Self>, inner: &mut Locked<'_>) {
+        self.drop_held(inner);
         self.flush_sends(inner);
         let Some(rq) = &mut inner.rq else {
             return;
@@ -379,6 +397,12 @@ impl Ud {
         let _ = self.endpoint.queue.enqueue::<_, RESUME>(self.clone());
     }
 
+    /// Goes on later with what needs memory that is being fetched.
+    fn wait_for_memory(&self, inner: &mut UdInner) {
+        self.retry.arm_by(now().saturating_add(inner.patience));
+        inner.patience = (2 * inner.patience).min(FETCH_MAX_NS);
+    }
+
     /// Has what a user in the kernel has posted looked at soon. Any context.
     pub(crate) fn kick(self: &Arc<Self>) {
         // If it is queued already, then it has yet to look.
@@ -389,6 +413,7 @@ impl Ud {
     pub(crate) fn doorbell(self: &Arc<Self>) {
         let more = {
             let mut inner = self.inner.lock();
+            self.go_on_receiving(&mut inner);
             match inner.state {
                 QpState::Error => {
                     self.flush(&mut inner);
@@ -434,7 +459,11 @@ impl Ud {
         self.endpoint.planes.gids.clear_gsi(self.key());
         drop(self.endpoint.host().uds.remove(self.key()));
         // Nothing sends any more, so nothing queues the work again.
-        self.inner.lock().state = QpState::Reset;
+        {
+            let mut inner = self.inner.lock();
+            inner.state = QpState::Reset;
+            self.drop_held(&mut inner);
+        }
         self.account.close();
         self.retry.stop();
         work::cancel_sync::<_, KICK>(self);

@@ -8,7 +8,8 @@ use super::{
         GRH_LEN, //
     },
     Locked,
-    Ud, //
+    Ud,
+    FETCH_NS, //
 };
 use crate::{
     datapath::{
@@ -49,6 +50,20 @@ const GSI_QKEY: u32 = 0x8001_0000;
 /// `GRH_LEN` as lengths of messages are counted.
 const GRH: u32 = GRH_LEN as u32;
 
+/// Why a datagram was not placed. The receive that it would have taken stays.
+pub(super) enum NotPlaced {
+    /// It is dropped.
+    Dropped(Drop),
+    /// Memory of the receive is being fetched.
+    Absent,
+}
+
+impl From<Drop> for NotPlaced {
+    fn from(why: Drop) -> Self {
+        Self::Dropped(why)
+    }
+}
+
 impl Ud {
     /// Takes a datagram, whose message is the `message.1` bytes at `message.0` of `skb`.
     ///
@@ -85,8 +100,9 @@ impl Ud {
         header: &DatagramHeader,
         meta: &Meta,
         skb: &RxSkb,
-        (off, len): (usize, u32),
+        message: (usize, u32),
     ) -> Result<(), Drop> {
+        let (off, len) = message;
         if !inner.receives() {
             return Err(Drop::UnknownQueuePair);
         }
@@ -101,23 +117,49 @@ impl Ud {
         if len > MAX_DATAGRAM {
             return Err(Drop::DatagramLength);
         }
+        // CAST: At most `MAX_DATAGRAM`.
+        let grh = Grh::new(header, meta, len as u16);
+        // Those that wait are older.
+        if inner.held.is_empty() {
+            match self.place(inner, header, &grh, &Source::Packet(skb, off, len)) {
+                Ok(()) => return Ok(()),
+                Err(NotPlaced::Dropped(why)) => return Err(why),
+                Err(NotPlaced::Absent) => {}
+            }
+        }
+        self.hold(inner, header, grh, skb, message)
+    }
+
+    /// Places a datagram in the memory of the oldest receive, and completes that.
+    pub(super) fn place(
+        self: &Arc<Self>,
+        inner: &mut Locked<'_>,
+        header: &DatagramHeader,
+        grh: &Grh,
+        message: &Source<'_>,
+    ) -> Result<(), NotPlaced> {
+        let len = message.len();
         let index = self.next_receive(inner)?;
         let rq = inner.rq.as_ref().ok_or(Drop::NoReceive)?;
         let pd = rq.pd().unwrap_or(self.pd);
         let wr = rq.entry(index).and_then(RecvWr::parse);
         let wr_id = wr.map_or(0, |wr| wr.wr_id);
-        // CAST: At most `MAX_DATAGRAM`.
-        let grh = Grh::new(header, meta, len as u16);
         let placed = match wr {
             Some(wr) if wr.list.total() < u64::from(GRH + len) => {
-                return Err(Drop::DatagramLength);
+                return Err(Drop::DatagramLength.into());
             }
             Some(wr) => {
                 let scatter = |offset, source: &Source<'_>| {
                     self.endpoint.scatter(pd, wr.list, offset, source)
                 };
-                scatter(0, &Source::Bytes(&grh.bytes))
-                    .and_then(|()| scatter(GRH, &Source::Packet(skb, off, len)))
+                let placed =
+                    scatter(0, &Source::Bytes(&grh.bytes)).and_then(|()| scatter(GRH, message));
+                if matches!(placed, Err(AccessError::Absent)) {
+                    // All of it is needed.
+                    let _ = self.endpoint.touch_list(pd, wr.list, GRH + len);
+                    return Err(NotPlaced::Absent);
+                }
+                placed
             }
             None => Err(AccessError::Key),
         };
@@ -128,9 +170,8 @@ impl Ud {
             ..Completion::default()
         };
         match placed {
-            // It is being fetched, for the next datagram; this one is lost.
-            Err(AccessError::Absent) => return Err(Drop::NoReceive),
             Ok(()) => {
+                inner.patience = FETCH_NS;
                 completion.status = WcStatus::Success.to_ib();
                 completion.byte_len = GRH + len;
                 completion.wc_flags = WC_GRH | WC_WITH_NETWORK_HDR_TYPE;
@@ -188,7 +229,7 @@ impl Ud {
 
 impl super::UdInner {
     /// Whether datagrams are taken in this state.
-    fn receives(&self) -> bool {
+    pub(super) fn receives(&self) -> bool {
         !matches!(self.state, QpState::Reset | QpState::Init | QpState::Error)
     }
 }

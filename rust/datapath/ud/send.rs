@@ -10,7 +10,8 @@ use super::{
     route::CachedRoute,
     Locked,
     Ud,
-    UdInner, //
+    UdInner,
+    FETCH_NS, //
 };
 use crate::{
     datapath::{
@@ -32,7 +33,6 @@ use crate::{
         event::QpEvent,
         qp::QpState, //
     },
-    sync::hrtimer::now,
 };
 use kernel::{
     prelude::*,
@@ -55,10 +55,6 @@ const BATCH: usize = 64;
 /// A key of which the most significant bit is set is a controlled one: it stands for the queue
 /// pair's own, which no process can make such a one without privilege (IBTA 10.2.5).
 const CONTROLLED_QKEY: u32 = 1 << 31;
-
-/// After which memory that is being fetched is looked at again, in nanoseconds. That takes some
-/// microseconds if the page is new, milliseconds if it comes from a disk.
-const FETCH_NS: u64 = 100_000;
 
 /// Not ECN-capable: nobody would react to marks.
 const NOT_ECT: u8 = 0;
@@ -222,10 +218,11 @@ impl Ud {
             Err(SendError::Absent) => {
                 // The timer goes on with it, without a doorbell.
                 inner.sq.stay_awake();
-                self.retry.arm_by(now().saturating_add(FETCH_NS));
+                self.wait_for_memory(inner);
                 return false;
             }
         };
+        inner.patience = FETCH_NS;
         // First the slot, then the completion: who sees that posts the next request at once.
         inner.sq.retire();
         if signaled || self.signal_all || result.is_err() {
