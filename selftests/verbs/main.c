@@ -74,6 +74,7 @@ static void add_all(void)
 	tests_odp();
 	tests_dmabuf();
 	tests_ud();
+	tests_ud_odp();
 	tests_uc();
 	tests_rereg();
 	tests_cq_change();

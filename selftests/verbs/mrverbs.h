@@ -207,6 +207,8 @@ int async_event_wait(struct host *host, int ms, struct ibv_async_event *event);
 const char *op_name(enum ibv_wr_opcode op);
 bool op_receives(enum ibv_wr_opcode op);
 bool is_metaroce(void);
+/* A counter of the port, of the driver's own. */
+unsigned long long counter(struct host *host, const char *name);
 /* This process can map nothing of some size any more. */
 void no_more_mappings(void);
 long long now_ms(void);
@@ -262,6 +264,7 @@ void tests_srq(void);
 void tests_odp(void);
 void tests_dmabuf(void);
 void tests_ud(void);
+void tests_ud_odp(void);
 void tests_uc(void);
 void tests_rereg(void);
 void tests_cq_change(void);

@@ -79,25 +79,6 @@ static void check_own(struct pair *pair)
 	CHECK_EQ(queue_pair(&pair->b).flags, flags, "the flags of b");
 }
 
-static unsigned long long counter(struct host *host, const char *name)
-{
-	unsigned long long value;
-	char path[256];
-	FILE *file;
-	int n;
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
-		 host->name, name);
-	/* Values are kept for some milliseconds. */
-	sleep_ms(30);
-	file = fopen(path, "r");
-	CHECK(file, "%s: %m", path);
-	n = fscanf(file, "%llu", &value);
-	fclose(file);
-	CHECK(n == 1, "nothing in %s", path);
-	return value;
-}
-
 static void query_device(struct env *env, const struct test *test)
 {
 	struct metaroce_dv_device_attr attr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Datagram queue pairs and address handles. */
 #include "mrverbs.h"
+#include "ud.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,25 +12,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define GRH	40
-#define QKEY	0x11111111
-#define MTU	4096
-
-/* A datagram QP with its queues, a buffer, and a handle for the other host. */
-struct ud {
-	struct host *host;
-	struct cq scq, rcq;
-	struct ibv_qp *qp;
-	struct ibv_ah *ah;
-	struct buf buf;
-	struct ibv_srq *srq;	/* where it receives from, if not NULL */
-	int depth;
-};
-
-struct ud_pair {
-	struct ud a, b;
-};
 
 static struct ibv_ah_attr ah_attr(struct host *from, struct host *to)
 {
@@ -65,7 +47,7 @@ static struct ibv_qp *ud_qp(struct ud *ud)
 	return qp;
 }
 
-static void ud_state(struct ud *ud, enum ibv_qp_state state)
+void ud_state(struct ud *ud, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
 
@@ -81,7 +63,7 @@ static enum ibv_qp_state ud_state_of(struct ud *ud)
 	return attr.qp_state;
 }
 
-static void ud_expect_state(struct ud *ud, enum ibv_qp_state state)
+void ud_expect_state(struct ud *ud, enum ibv_qp_state state)
 {
 	long long stop = now_ms() + WAIT_MS;
 
@@ -92,7 +74,7 @@ static void ud_expect_state(struct ud *ud, enum ibv_qp_state state)
 	}
 }
 
-static void ud_init(struct ud *ud)
+void ud_init(struct ud *ud)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -104,15 +86,15 @@ static void ud_init(struct ud *ud)
 			 IBV_QP_QKEY));
 }
 
-static void ud_rts(struct ud *ud)
+void ud_rts(struct ud *ud)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .sq_psn = 7 };
 
 	OK(ibv_modify_qp(ud->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
 }
 
-static void ud_new_with(struct ud *ud, struct host *host, struct host *peer,
-			struct ibv_srq *srq, int depth)
+void ud_new_with(struct ud *ud, struct host *host, struct host *peer,
+		 struct ibv_srq *srq, int depth)
 {
 	struct ibv_ah_attr attr = ah_attr(host, peer);
 
@@ -136,13 +118,13 @@ static void ud_new(struct ud *ud, struct host *host, struct host *peer)
 	ud_new_with(ud, host, peer, NULL, 64);
 }
 
-static void ud_pair_new(struct ud_pair *pair, struct env *env)
+void ud_pair_new(struct ud_pair *pair, struct env *env)
 {
 	ud_new(&pair->a, &env->a, &env->b);
 	ud_new(&pair->b, &env->b, &env->a);
 }
 
-static void ud_free(struct ud *ud)
+void ud_free(struct ud *ud)
 {
 	OK(ibv_destroy_qp(ud->qp));
 	OK(ibv_destroy_ah(ud->ah));
@@ -152,13 +134,13 @@ static void ud_free(struct ud *ud)
 	cq_free(&ud->rcq);
 }
 
-static void ud_pair_free(struct ud_pair *pair)
+void ud_pair_free(struct ud_pair *pair)
 {
 	ud_free(&pair->a);
 	ud_free(&pair->b);
 }
 
-static int ud_recv(struct ud *ud, uint64_t wr_id, size_t at, uint32_t len)
+int ud_recv(struct ud *ud, uint64_t wr_id, size_t at, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)ud->buf.p + at, len, ud->buf.mr->lkey };
 	struct ibv_recv_wr *bad, wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
@@ -166,8 +148,8 @@ static int ud_recv(struct ud *ud, uint64_t wr_id, size_t at, uint32_t len)
 	return ibv_post_recv(ud->qp, &wr, &bad);
 }
 
-static struct ibv_send_wr ud_wr(struct ud *from, struct ud *to, uint64_t wr_id,
-				struct ibv_sge *sge)
+struct ibv_send_wr ud_wr(struct ud *from, struct ud *to, uint64_t wr_id,
+			 struct ibv_sge *sge)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = wr_id,
@@ -183,8 +165,7 @@ static struct ibv_send_wr ud_wr(struct ud *from, struct ud *to, uint64_t wr_id,
 	return wr;
 }
 
-/* Posts a send of the "len" bytes at the start of the buffer. */
-static void ud_send(struct ud *from, struct ud *to, uint64_t wr_id, uint32_t len)
+void ud_send(struct ud *from, struct ud *to, uint64_t wr_id, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)from->buf.p, len, from->buf.mr->lkey };
 	struct ibv_send_wr *bad, wr = ud_wr(from, to, wr_id, &sge);
@@ -238,8 +219,8 @@ static void check_grh(const uint8_t *p, struct ud *from, struct ud *to, int traf
 	}
 }
 
-static void expect_message(struct ud *from, struct ud *to, uint64_t wr_id, size_t at,
-			   uint32_t len, uint64_t seed)
+void expect_message(struct ud *from, struct ud *to, uint64_t wr_id, size_t at,
+		    uint32_t len, uint64_t seed)
 {
 	struct ibv_wc wc = cq_expect(&to->rcq, wr_id, IBV_WC_SUCCESS);
 
@@ -832,7 +813,7 @@ static void test_to_itself(struct env *env, const struct test *test)
 	ud_free(&b);
 }
 
-static void srq_recv(struct ud *ud, uint64_t wr_id, size_t at, uint32_t len)
+void srq_recv(struct ud *ud, uint64_t wr_id, size_t at, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)ud->buf.p + at, len, ud->buf.mr->lkey };
 	struct ibv_recv_wr *bad, wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
@@ -1054,106 +1035,6 @@ static void test_all_arrive(struct env *env, const struct test *test)
 	ud_free(&to);
 }
 
-/* Memory that is not pinned, mapped anew for this. */
-static void unpinned(struct ud *ud, size_t len)
-{
-	buf_free(&ud->buf);
-	memset(&ud->buf, 0, sizeof(ud->buf));
-	ud->buf.p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(ud->buf.p != MAP_FAILED, "mmap: %m");
-	ud->buf.len = len;
-	ud->buf.mr = ibv_reg_mr(ud->host->pd, ud->buf.p, len,
-				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
-	if (!ud->buf.mr && errno == EOPNOTSUPP)
-		SKIP("no on-demand paging");
-	CHECK(ud->buf.mr, "ibv_reg_mr: %m");
-}
-
-static void unpinned_free(struct ud *ud)
-{
-	OK(ibv_dereg_mr(ud->buf.mr));
-	munmap(ud->buf.p, ud->buf.len);
-	buf_new(&ud->buf, ud->host, 64, IBV_ACCESS_LOCAL_WRITE);
-}
-
-/* Each send finds its pages missing, and all arrive, in order. */
-static void test_send_on_demand(struct env *env, const struct test *test)
-{
-	enum { ROUNDS = 10, SENDS = 16, STEP = 2 * MTU };
-	struct ibv_send_wr wr[SENDS], *bad;
-	struct ibv_sge sge[SENDS];
-	struct ud_pair pair;
-
-	(void)test;
-	ud_pair_new(&pair, env);
-	unpinned(&pair.a, SENDS * STEP);
-	for (int round = 0; round < ROUNDS; round++) {
-		OK(madvise(pair.a.buf.p, SENDS * STEP, MADV_DONTNEED));
-		for (int i = 0; i < SENDS; i++) {
-			uint8_t *p = pair.a.buf.p + i * STEP + MTU - 500;
-
-			fill(p, 1000, round * SENDS + i);
-			OK(ud_recv(&pair.b, i, i * (GRH + MTU), GRH + MTU));
-			sge[i] = (struct ibv_sge){ (uintptr_t)p, 1000, pair.a.buf.mr->lkey };
-			wr[i] = ud_wr(&pair.a, &pair.b, i, &sge[i]);
-			wr[i].next = i < SENDS - 1 ? &wr[i + 1] : NULL;
-		}
-		OK(ibv_post_send(pair.a.qp, wr, &bad));
-		for (int i = 0; i < SENDS; i++)
-			cq_expect(&pair.a.scq, i, IBV_WC_SUCCESS);
-		for (int i = 0; i < SENDS; i++)
-			expect_message(&pair.a, &pair.b, i, i * (GRH + MTU), 1000,
-				       round * SENDS + i);
-	}
-	/* All of it can go while sends may still wait for memory. */
-	OK(madvise(pair.a.buf.p, SENDS * STEP, MADV_DONTNEED));
-	OK(ibv_post_send(pair.a.qp, wr, &bad));
-	unpinned_free(&pair.a);
-	ud_pair_free(&pair);
-}
-
-static void test_send_unmapped(struct env *env, const struct test *test)
-{
-	struct ud_pair pair;
-
-	(void)test;
-	ud_pair_new(&pair, env);
-	unpinned(&pair.a, 2 * MTU);
-	OK(munmap(pair.a.buf.p, pair.a.buf.len));
-	pair.a.buf.len = 0;
-	ud_send(&pair.a, &pair.b, 1, 100);
-	cq_expect(&pair.a.scq, 1, IBV_WC_LOC_PROT_ERR);
-	ud_expect_state(&pair.a, IBV_QPS_SQE);
-	unpinned_free(&pair.a);
-	ud_pair_free(&pair);
-}
-
-/* What finds its receive's memory missing is lost, and has it fetched. */
-static void test_receive_on_demand(struct env *env, const struct test *test)
-{
-	long long stop = now_ms() + WAIT_MS;
-	struct ud_pair pair;
-	struct ibv_wc wc;
-	int n = 0;
-
-	(void)test;
-	ud_pair_new(&pair, env);
-	unpinned(&pair.b, 2 * MTU);
-	fill(pair.a.buf.p, 1000, 7);
-	OK(ud_recv(&pair.b, 9, 0, GRH + 1000));
-	do {
-		CHECK(now_ms() < stop, "%d datagrams were lost", n);
-		ud_send(&pair.a, &pair.b, n, 1000);
-		cq_expect(&pair.a.scq, n++, IBV_WC_SUCCESS);
-	} while (!cq_wait(&pair.b.rcq, &wc, 10));
-	CHECK_EQ(wc.wr_id, 9, "wr_id");
-	CHECK_EQ(wc.status, IBV_WC_SUCCESS, "status");
-	check(pair.b.buf.p + GRH, 1000, 7, "message");
-	ud_expect_state(&pair.b, IBV_QPS_RTS);
-	unpinned_free(&pair.b);
-	ud_pair_free(&pair);
-}
-
 void tests_ud(void)
 {
 	TEST("ud", test_sizes, "sizes");
@@ -1184,8 +1065,5 @@ void tests_ud(void)
 	TEST("ud", test_multicast, "multicast groups");
 	TEST("ud", test_multicast_refused, "multicast groups, refused");
 	TEST("ud", test_multicast_limits, "multicast groups, too many");
-	TEST("odp", test_send_on_demand, "datagrams are sent");
-	TEST("odp", test_send_unmapped, "datagrams, unmapped at the sender");
-	TEST("odp", test_receive_on_demand, "datagrams are received");
 	TEST("ud_paced", test_all_arrive, "all arrive");
 }

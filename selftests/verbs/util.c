@@ -536,3 +536,22 @@ bool op_receives(enum ibv_wr_opcode op)
 {
 	return op != IBV_WR_RDMA_WRITE && op != IBV_WR_RDMA_READ;
 }
+
+unsigned long long counter(struct host *host, const char *name)
+{
+	unsigned long long value;
+	char path[256];
+	FILE *file;
+	int n;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
+		 host->name, name);
+	/* Values are kept for some milliseconds. */
+	sleep_ms(30);
+	file = fopen(path, "r");
+	CHECK(file, "%s: %m", path);
+	n = fscanf(file, "%llu", &value);
+	fclose(file);
+	CHECK(n == 1, "nothing in %s", path);
+	return value;
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Datagrams from and to memory that is not pinned. */
+#include "mrverbs.h"
+#include "ud.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* As many datagrams wait for the memory of their receives. */
+#define HELD	16
+#define LEN	1000
+
+/* Memory that is not pinned, mapped anew for this. */
+static void unpinned(struct ud *ud, size_t len)
+{
+	buf_free(&ud->buf);
+	memset(&ud->buf, 0, sizeof(ud->buf));
+	ud->buf.p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(ud->buf.p != MAP_FAILED, "mmap: %m");
+	ud->buf.len = len;
+	ud->buf.mr = ibv_reg_mr(ud->host->pd, ud->buf.p, len,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+	if (!ud->buf.mr && errno == EOPNOTSUPP)
+		SKIP("no on-demand paging");
+	CHECK(ud->buf.mr, "ibv_reg_mr: %m");
+}
+
+static void unpinned_free(struct ud *ud)
+{
+	OK(ibv_dereg_mr(ud->buf.mr));
+	munmap(ud->buf.p, ud->buf.len);
+	buf_new(&ud->buf, ud->host, 64, IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* Each send finds its pages missing, and all arrive, in order. */
+static void test_send(struct env *env, const struct test *test)
+{
+	enum { ROUNDS = 10, SENDS = 16, STEP = 2 * MTU };
+	struct ibv_send_wr wr[SENDS], *bad;
+	struct ibv_sge sge[SENDS];
+	struct ud_pair pair;
+
+	(void)test;
+	ud_pair_new(&pair, env);
+	unpinned(&pair.a, SENDS * STEP);
+	for (int round = 0; round < ROUNDS; round++) {
+		OK(madvise(pair.a.buf.p, SENDS * STEP, MADV_DONTNEED));
+		for (int i = 0; i < SENDS; i++) {
+			uint8_t *p = pair.a.buf.p + i * STEP + MTU - 500;
+
+			fill(p, 1000, round * SENDS + i);
+			OK(ud_recv(&pair.b, i, i * (GRH + MTU), GRH + MTU));
+			sge[i] = (struct ibv_sge){ (uintptr_t)p, 1000, pair.a.buf.mr->lkey };
+			wr[i] = ud_wr(&pair.a, &pair.b, i, &sge[i]);
+			wr[i].next = i < SENDS - 1 ? &wr[i + 1] : NULL;
+		}
+		OK(ibv_post_send(pair.a.qp, wr, &bad));
+		for (int i = 0; i < SENDS; i++)
+			cq_expect(&pair.a.scq, i, IBV_WC_SUCCESS);
+		for (int i = 0; i < SENDS; i++)
+			expect_message(&pair.a, &pair.b, i, i * (GRH + MTU), 1000,
+				       round * SENDS + i);
+	}
+	/* All of it can go while sends may still wait for memory. */
+	OK(madvise(pair.a.buf.p, SENDS * STEP, MADV_DONTNEED));
+	OK(ibv_post_send(pair.a.qp, wr, &bad));
+	unpinned_free(&pair.a);
+	ud_pair_free(&pair);
+}
+
+static void test_send_unmapped(struct env *env, const struct test *test)
+{
+	struct ud_pair pair;
+
+	(void)test;
+	ud_pair_new(&pair, env);
+	unpinned(&pair.a, 2 * MTU);
+	OK(munmap(pair.a.buf.p, pair.a.buf.len));
+	pair.a.buf.len = 0;
+	ud_send(&pair.a, &pair.b, 1, 100);
+	cq_expect(&pair.a.scq, 1, IBV_WC_LOC_PROT_ERR);
+	ud_expect_state(&pair.a, IBV_QPS_SQE);
+	unpinned_free(&pair.a);
+	ud_pair_free(&pair);
+}
+
+/* Pages of the buffer that are missing, until pages_come(), or for ever. */
+static int no_pages(struct ud *ud)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register missing = {
+		.range = { (uintptr_t)ud->buf.p, ud->buf.len },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0)
+		SKIP("userfaultfd: %m");
+	CHECK(!ioctl(fd, UFFDIO_API, &api), "UFFDIO_API: %m");
+	CHECK(!ioctl(fd, UFFDIO_REGISTER, &missing), "UFFDIO_REGISTER: %m");
+	return fd;
+}
+
+static void pages_come(struct ud *ud, int fd)
+{
+	struct uffdio_zeropage zero = { .range = { (uintptr_t)ud->buf.p, ud->buf.len } };
+
+	CHECK(!ioctl(fd, UFFDIO_ZEROPAGE, &zero), "UFFDIO_ZEROPAGE: %m");
+}
+
+/* Sends as many messages, each with its number as content. */
+static void send_numbered(struct ud_pair *pair, int first, int n)
+{
+	for (int i = first; i < first + n; i++) {
+		fill(pair->a.buf.p, LEN, i);
+		ud_send(&pair->a, &pair->b, i, LEN);
+		cq_expect(&pair->a.scq, i, IBV_WC_SUCCESS);
+	}
+}
+
+static unsigned long long arrived(struct ud *ud)
+{
+	return counter(ud->host, "plane0_rx_packets") + counter(ud->host, "plane1_rx_packets");
+}
+
+static void expect_counter(struct ud *ud, unsigned long long (*get)(struct ud *ud),
+			   unsigned long long want)
+{
+	long long stop = now_ms() + WAIT_MS;
+	unsigned long long now;
+
+	while ((now = get(ud)) < want)
+		CHECK(now_ms() < stop, "%llu datagrams, should be %llu", now, want);
+	CHECK_EQ(now, want, "datagrams");
+}
+
+static unsigned long long without_receive(struct ud *ud)
+{
+	return counter(ud->host, "drop_no_receive");
+}
+
+/* Each receive's pages are missing when its datagram comes, and none is lost. */
+static void test_receive(struct env *env, const struct test *test)
+{
+	enum { ROUNDS = 10, N = 12, STEP = 2 * MTU };
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = N, .max_sge = 1 } };
+	struct ibv_srq *srq = test->arg[0] ? ibv_create_srq(env->b.pd, &init) : NULL;
+	struct ibv_send_wr wr[N], *bad;
+	struct ibv_sge sge[N];
+	struct ud_pair pair;
+
+	CHECK(srq || !test->arg[0], "ibv_create_srq: %m");
+	ud_new_with(&pair.a, &env->a, &env->b, NULL, 64);
+	ud_new_with(&pair.b, &env->b, &env->a, srq, 64);
+	unpinned(&pair.b, N * STEP);
+	for (int round = 0; round < ROUNDS; round++) {
+		OK(madvise(pair.b.buf.p, N * STEP, MADV_DONTNEED));
+		for (int i = 0; i < N; i++) {
+			uint8_t *p = pair.a.buf.p + i * LEN;
+			/* From one page to the next. */
+			size_t at = i * STEP + MTU - 500;
+
+			fill(p, LEN, round * N + i);
+			if (srq)
+				srq_recv(&pair.b, i, at, GRH + LEN);
+			else
+				OK(ud_recv(&pair.b, i, at, GRH + LEN));
+			sge[i] = (struct ibv_sge){ (uintptr_t)p, LEN, pair.a.buf.mr->lkey };
+			wr[i] = ud_wr(&pair.a, &pair.b, i, &sge[i]);
+			wr[i].next = i < N - 1 ? &wr[i + 1] : NULL;
+		}
+		OK(ibv_post_send(pair.a.qp, wr, &bad));
+		for (int i = 0; i < N; i++)
+			cq_expect(&pair.a.scq, i, IBV_WC_SUCCESS);
+		for (int i = 0; i < N; i++)
+			expect_message(&pair.a, &pair.b, i, i * STEP + MTU - 500, LEN,
+				       round * N + i);
+	}
+	cq_expect_empty(&pair.b.rcq, "after the last message");
+	unpinned_free(&pair.b);
+	ud_pair_free(&pair);
+	if (srq)
+		OK(ibv_destroy_srq(srq));
+}
+
+/* What waits has an end; what came first is what is kept. */
+static void test_too_many(struct env *env, const struct test *test)
+{
+	enum { N = HELD + 9, STEP = MTU };
+	unsigned long long dropped;
+	struct ud_pair pair;
+	int fd;
+
+	(void)test;
+	if (!is_metaroce())
+		SKIP("about metaroce only");
+	ud_pair_new(&pair, env);
+	unpinned(&pair.b, (N + 1) * STEP);
+	fd = no_pages(&pair.b);
+	for (int i = 0; i <= N; i++)
+		OK(ud_recv(&pair.b, i, i * STEP, GRH + LEN));
+	dropped = without_receive(&pair.b);
+	send_numbered(&pair, 0, N);
+	expect_counter(&pair.b, without_receive, dropped + N - HELD);
+	cq_expect_empty(&pair.b.rcq, "while pages are missing");
+	pages_come(&pair.b, fd);
+	for (int i = 0; i < HELD; i++)
+		expect_message(&pair.a, &pair.b, i, i * STEP, LEN, i);
+	send_numbered(&pair, N, 1);
+	expect_message(&pair.a, &pair.b, HELD, HELD * STEP, LEN, N);
+	cq_expect_empty(&pair.b.rcq, "after the last message");
+	unpinned_free(&pair.b);
+	close(fd);
+	ud_pair_free(&pair);
+}
+
+/* Datagrams that wait go with the state in which they came, or with their queue pair. */
+static void test_reset(struct env *env, const struct test *test)
+{
+	enum { N = 3, LAST = 9 };
+	unsigned long long before;
+	struct ud_pair pair;
+	struct buf pinned;
+	int fd;
+
+	(void)test;
+	if (!is_metaroce())
+		SKIP("about metaroce only");
+	ud_pair_new(&pair, env);
+	unpinned(&pair.b, N * MTU);
+	pinned = pair.b.buf;
+	fd = no_pages(&pair.b);
+	for (int round = 0; round < 2; round++) {
+		before = arrived(&pair.b);
+		for (int i = 0; i < N; i++)
+			OK(ud_recv(&pair.b, i, i * MTU, GRH + LEN));
+		send_numbered(&pair, 0, N);
+		expect_counter(&pair.b, arrived, before + N);
+		cq_expect_empty(&pair.b.rcq, "while pages are missing");
+		if (round == 0) {
+			ud_state(&pair.b, IBV_QPS_ERR);
+			for (int i = 0; i < N; i++)
+				cq_expect(&pair.b.rcq, i, IBV_WC_WR_FLUSH_ERR);
+		}
+		ud_state(&pair.b, IBV_QPS_RESET);
+		ud_init(&pair.b);
+		ud_state(&pair.b, IBV_QPS_RTR);
+		ud_rts(&pair.b);
+		/* The next that comes is the next that was sent. */
+		pinned = pair.b.buf;
+		buf_new(&pair.b.buf, pair.b.host, MTU, IBV_ACCESS_LOCAL_WRITE);
+		OK(ud_recv(&pair.b, LAST, 0, GRH + LEN));
+		send_numbered(&pair, LAST, 1);
+		expect_message(&pair.a, &pair.b, LAST, 0, LEN, LAST);
+		buf_free(&pair.b.buf);
+		pair.b.buf = pinned;
+	}
+	/* Now with the queue pair. */
+	before = arrived(&pair.b);
+	OK(ud_recv(&pair.b, 0, 0, GRH + LEN));
+	send_numbered(&pair, 0, 1);
+	expect_counter(&pair.b, arrived, before + 1);
+	OK(ibv_destroy_qp(pair.b.qp));
+	pages_come(&pair.b, fd);
+	OK(ibv_dereg_mr(pair.b.buf.mr));
+	cq_expect_empty(&pair.b.rcq, "without a queue pair");
+}
+
+static void test_receive_unmapped(struct env *env, const struct test *test)
+{
+	struct ud_pair pair;
+
+	(void)test;
+	ud_pair_new(&pair, env);
+	unpinned(&pair.b, 2 * MTU);
+	OK(munmap(pair.b.buf.p, pair.b.buf.len));
+	pair.b.buf.len = 0;
+	OK(ud_recv(&pair.b, 1, 0, GRH + LEN));
+	OK(ud_recv(&pair.b, 2, 0, GRH + LEN));
+	send_numbered(&pair, 1, 1);
+	cq_expect(&pair.b.rcq, 1, IBV_WC_LOC_PROT_ERR);
+	cq_expect(&pair.b.rcq, 2, IBV_WC_WR_FLUSH_ERR);
+	ud_expect_state(&pair.b, IBV_QPS_ERR);
+	unpinned_free(&pair.b);
+	ud_pair_free(&pair);
+}
+
+void tests_ud_odp(void)
+{
+	TEST("odp", test_send, "datagrams are sent");
+	TEST("odp", test_send_unmapped, "datagrams, unmapped at the sender");
+	test_add("odp", test_receive, 0, 0, 0, "datagrams are received");
+	test_add("odp", test_receive, 0, 1, 0, "datagrams are received, shared queue");
+	TEST("odp", test_receive_unmapped, "datagrams, unmapped at the receiver");
+	TEST("odp", test_too_many, "datagrams, more than can wait");
+	TEST("odp", test_reset, "datagrams that wait in vain");
+}
