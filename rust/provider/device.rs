@@ -4,6 +4,7 @@
 
 use super::{
     ah,
+    caps,
     counters,
     cq,
     debugfs::Files,
@@ -21,17 +22,13 @@ use super::{
     ucontext, //
 };
 use crate::{
-    datapath::{
-        endpoint::Endpoint,
-        limits, //
-    },
+    datapath::endpoint::Endpoint,
     net::netdev::NetDevice,
     offload::Site,
     params,
     rdma::{
         self,
         attr::{
-            AtomicCap,
             DeviceAttr,
             PortAttr, //
         },
@@ -84,13 +81,9 @@ use core::{
 use kernel::{
     alloc::Flags,
     debugfs::Dir,
-    page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
 };
-
-/// There is no vendor: an identifier of the locally administered ones.
-const VENDOR_ID: u32 = 0x02_4d52;
 
 /// The data path of a device, which ends its traffic when it is dropped.
 ///
@@ -194,59 +187,7 @@ impl Operations for Device {
     const METHODS: &'static Definitions<Self> = &dv::DEFINITIONS;
 
     fn query_device(dev: &rdma::Device<Self>) -> Result<DeviceAttr> {
-        let flags = bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SYS_IMAGE_GUID
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_SRQ_RESIZE
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_FLUSH_GLOBAL
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_ATOMIC_WRITE
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_MGT_EXTENSIONS
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B
-            | bindings::ib_uverbs_device_cap_flags_IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT;
-        Ok(DeviceAttr {
-            fw_ver: 0,
-            sys_image_guid: dev.node_guid(),
-            max_mr_size: limits::MAX_MR_SIZE,
-            // CAST: `u64` has at least the bits of `usize`.
-            page_size_cap: PAGE_SIZE as u64,
-            vendor_id: VENDOR_ID,
-            vendor_part_id: 0,
-            hw_ver: 0,
-            max_qp: limits::MAX_QP,
-            max_qp_wr: limits::MAX_QP_WR,
-            // CAST: `u64` has at least the bits of `c_ulong`.
-            device_cap_flags: flags as u64,
-            max_send_sge: limits::MAX_SGE,
-            max_recv_sge: limits::MAX_SGE,
-            max_sge_rd: limits::MAX_SGE,
-            max_cq: limits::MAX_CQ,
-            max_cqe: limits::MAX_CQE,
-            max_mr: limits::MAX_MR,
-            max_mw: limits::MAX_MW,
-            max_pd: limits::MAX_PD,
-            max_ah: limits::MAX_AH,
-            max_qp_rd_atom: limits::MAX_RD_ATOMIC.into(),
-            max_res_rd_atom: u32::from(limits::MAX_RD_ATOMIC) * limits::MAX_QP,
-            max_qp_init_rd_atom: limits::MAX_RD_ATOMIC.into(),
-            atomic_cap: AtomicCap::Global,
-            max_fast_reg_page_list_len: limits::MAX_FAST_PAGES,
-            max_cq_moderation_count: u16::MAX,
-            max_cq_moderation_period: u16::MAX,
-            max_srq: limits::MAX_SRQ,
-            max_srq_wr: limits::MAX_QP_WR,
-            max_srq_sge: limits::MAX_SGE,
-            on_demand_paging: true,
-            max_mcast_grp: limits::MAX_GROUPS,
-            max_mcast_qp_attach: limits::MAX_GROUP_MEMBERS,
-            max_total_mcast_qp_attach: limits::MAX_MEMBERS,
-            max_pkeys: port::PKEYS,
-            // In units of 4.096 µs times a power of two.
-            local_ca_ack_delay: 15,
-            // Completions carry nanoseconds.
-            timestamp_mask: u64::MAX,
-            hca_core_clock: 1_000_000,
-            allow_user_unregister: true,
-        })
+        Ok(caps::query(dev))
     }
 
     fn query_port(dev: &rdma::Device<Self>) -> Result<PortAttr> {

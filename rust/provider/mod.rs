@@ -6,6 +6,7 @@
 //! business of [`crate::datapath`].
 
 mod ah;
+mod caps;
 mod counters;
 mod cq;
 mod debugfs;
