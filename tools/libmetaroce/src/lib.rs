@@ -47,6 +47,7 @@ mod recv;
 mod send;
 mod srq;
 mod td;
+mod wr;
 
 #[cfg(test)]
 mod tests;

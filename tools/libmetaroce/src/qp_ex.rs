@@ -6,13 +6,13 @@
 //! `ibv_wr_abort()`. An error is remembered until then: either all work requests are posted, or
 //! none.
 
-use crate::abi::SendWqe;
 use crate::ah::Ah;
 use crate::bindings as c;
 use crate::errno::{self, Errno};
 use crate::object::Object;
 use crate::qp::{may_send, ring_if, Qp};
-use crate::send::{flags, SendQueue};
+use crate::send::SendQueue;
+use crate::wr;
 use core::ffi::{c_int, c_void};
 use core::slice;
 
@@ -68,40 +68,40 @@ pub(crate) fn set_ops(ex: &mut c::ibv_qp_ex, wanted: u64) {
     ex.wr_set_inline_data = Some(wr_set_inline_data);
     ex.wr_set_inline_data_list = Some(wr_set_inline_data_list);
     if wants(c::IBV_QP_EX_WITH_RDMA_WRITE) {
-        ex.wr_rdma_write = Some(wr_rdma_write);
+        ex.wr_rdma_write = Some(wr::wr_rdma_write);
     }
     if wants(c::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM) {
-        ex.wr_rdma_write_imm = Some(wr_rdma_write_imm);
+        ex.wr_rdma_write_imm = Some(wr::wr_rdma_write_imm);
     }
     if wants(c::IBV_QP_EX_WITH_SEND) {
-        ex.wr_send = Some(wr_send);
+        ex.wr_send = Some(wr::wr_send);
     }
     if wants(c::IBV_QP_EX_WITH_SEND_WITH_IMM) {
-        ex.wr_send_imm = Some(wr_send_imm);
+        ex.wr_send_imm = Some(wr::wr_send_imm);
     }
     if wants(c::IBV_QP_EX_WITH_SEND_WITH_INV) {
-        ex.wr_send_inv = Some(wr_send_inv);
+        ex.wr_send_inv = Some(wr::wr_send_inv);
     }
     if wants(c::IBV_QP_EX_WITH_RDMA_READ) {
-        ex.wr_rdma_read = Some(wr_rdma_read);
+        ex.wr_rdma_read = Some(wr::wr_rdma_read);
     }
     if wants(c::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP) {
-        ex.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
+        ex.wr_atomic_cmp_swp = Some(wr::wr_atomic_cmp_swp);
     }
     if wants(c::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD) {
-        ex.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+        ex.wr_atomic_fetch_add = Some(wr::wr_atomic_fetch_add);
     }
     if wants(c::IBV_QP_EX_WITH_LOCAL_INV) {
-        ex.wr_local_inv = Some(wr_local_inv);
+        ex.wr_local_inv = Some(wr::wr_local_inv);
     }
     if wants(c::IBV_QP_EX_WITH_ATOMIC_WRITE) {
-        ex.wr_atomic_write = Some(wr_atomic_write);
+        ex.wr_atomic_write = Some(wr::wr_atomic_write);
     }
     if wants(c::IBV_QP_EX_WITH_FLUSH) {
-        ex.wr_flush = Some(wr_flush);
+        ex.wr_flush = Some(wr::wr_flush);
     }
     if wants(c::IBV_QP_EX_WITH_BIND_MW) {
-        ex.wr_bind_mw = Some(wr_bind_mw);
+        ex.wr_bind_mw = Some(wr::wr_bind_mw);
     }
 }
 
@@ -118,7 +118,7 @@ unsafe fn qp_of<'a>(ex: *mut c::ibv_qp_ex) -> &'a Qp {
 /// # Safety
 ///
 /// As for [`qp_of`], after [`wr_start`].
-unsafe fn go_on(ex: *mut c::ibv_qp_ex, f: impl FnOnce(&mut SendQueue)) {
+pub(crate) unsafe fn go_on(ex: *mut c::ibv_qp_ex, f: impl FnOnce(&mut SendQueue)) {
     // SAFETY: By this function's contract.
     if let Some(sq) = &unsafe { qp_of(ex) }.sq {
         // SAFETY: `wr_start` has kept it.
@@ -126,34 +126,6 @@ unsafe fn go_on(ex: *mut c::ibv_qp_ex, f: impl FnOnce(&mut SendQueue)) {
         f(&mut guard);
         guard.keep();
     }
-}
-
-/// Begins a work request of operation `opcode`; `fill` writes what belongs to the operation.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe fn begin(
-    ex: *mut c::ibv_qp_ex,
-    opcode: c::ibv_wr_opcode,
-    abi_opcode: u32,
-    fill: impl FnOnce(&mut SendWqe),
-) {
-    // SAFETY: By this function's contract; the application has written these for this request.
-    let (wr_id, wr_flags) = unsafe { ((*ex).wr_id, (*ex).wr_flags) };
-    let wqe = flags(wr_flags & !c::IBV_SEND_INLINE, opcode).map(|flags| {
-        let mut wqe = SendWqe {
-            wr_id,
-            // CAST: the ABI's operations fit their member.
-            opcode: abi_opcode as u8,
-            flags,
-            ..Default::default()
-        };
-        fill(&mut wqe);
-        wqe
-    });
-    // SAFETY: By this function's contract.
-    unsafe { go_on(ex, |sq| sq.begin(wqe)) }
 }
 
 /// `ibv_wr_start()`.
@@ -281,218 +253,4 @@ unsafe extern "C" fn wr_set_inline_data_list(
     };
     // SAFETY: By this function's contract.
     unsafe { go_on(ex, |sq| sq.set_inline(list)) }
-}
-
-/// `ibv_wr_rdma_write()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_rdma_write(ex: *mut c::ibv_qp_ex, rkey: u32, addr: u64) {
-    // SAFETY: By this function's contract.
-    unsafe {
-        begin(ex, c::IBV_WR_RDMA_WRITE, c::METAROCE_OP_RDMA_WRITE, |wqe| {
-            wqe.rkey = rkey;
-            wqe.remote_addr = addr;
-        });
-    }
-}
-
-/// `ibv_wr_rdma_write_imm()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_rdma_write_imm(ex: *mut c::ibv_qp_ex, rkey: u32, addr: u64, imm: u32) {
-    let (op, abi_op) = (c::IBV_WR_RDMA_WRITE_WITH_IMM, c::METAROCE_OP_RDMA_WRITE_IMM);
-    // SAFETY: By this function's contract.
-    unsafe {
-        begin(ex, op, abi_op, |wqe| {
-            wqe.rkey = rkey;
-            wqe.remote_addr = addr;
-            wqe.imm_data = imm;
-        });
-    }
-}
-
-/// `ibv_wr_rdma_read()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_rdma_read(ex: *mut c::ibv_qp_ex, rkey: u32, addr: u64) {
-    // SAFETY: By this function's contract.
-    unsafe {
-        begin(ex, c::IBV_WR_RDMA_READ, c::METAROCE_OP_RDMA_READ, |wqe| {
-            wqe.rkey = rkey;
-            wqe.remote_addr = addr;
-        });
-    }
-}
-
-/// `ibv_wr_send()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_send(ex: *mut c::ibv_qp_ex) {
-    // SAFETY: By this function's contract.
-    unsafe { begin(ex, c::IBV_WR_SEND, c::METAROCE_OP_SEND, |_| ()) }
-}
-
-/// `ibv_wr_send_imm()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_send_imm(ex: *mut c::ibv_qp_ex, imm: u32) {
-    let (op, abi_op) = (c::IBV_WR_SEND_WITH_IMM, c::METAROCE_OP_SEND_IMM);
-    // SAFETY: By this function's contract.
-    unsafe { begin(ex, op, abi_op, |wqe| wqe.imm_data = imm) }
-}
-
-/// `ibv_wr_send_inv()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_send_inv(ex: *mut c::ibv_qp_ex, rkey: u32) {
-    let (op, abi_op) = (c::IBV_WR_SEND_WITH_INV, c::METAROCE_OP_SEND_INV);
-    // SAFETY: By this function's contract.
-    unsafe { begin(ex, op, abi_op, |wqe| wqe.imm_data = rkey) }
-}
-
-/// `ibv_wr_atomic_cmp_swp()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_atomic_cmp_swp(
-    ex: *mut c::ibv_qp_ex,
-    rkey: u32,
-    addr: u64,
-    compare: u64,
-    swap: u64,
-) {
-    let (op, abi_op) = (c::IBV_WR_ATOMIC_CMP_AND_SWP, c::METAROCE_OP_ATOMIC_CMP_SWP);
-    // SAFETY: By this function's contract.
-    unsafe {
-        begin(ex, op, abi_op, |wqe| {
-            wqe.rkey = rkey;
-            wqe.remote_addr = addr;
-            wqe.compare_add = compare;
-            wqe.swap = swap;
-        });
-    }
-}
-
-/// `ibv_wr_atomic_fetch_add()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_atomic_fetch_add(ex: *mut c::ibv_qp_ex, rkey: u32, addr: u64, add: u64) {
-    let (op, abi_op) = (
-        c::IBV_WR_ATOMIC_FETCH_AND_ADD,
-        c::METAROCE_OP_ATOMIC_FETCH_ADD,
-    );
-    // SAFETY: By this function's contract.
-    unsafe {
-        begin(ex, op, abi_op, |wqe| {
-            wqe.rkey = rkey;
-            wqe.remote_addr = addr;
-            wqe.compare_add = add;
-        });
-    }
-}
-
-/// `ibv_wr_local_inv()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_local_inv(ex: *mut c::ibv_qp_ex, rkey: u32) {
-    // SAFETY: By this function's contract.
-    unsafe {
-        begin(ex, c::IBV_WR_LOCAL_INV, c::METAROCE_OP_LOCAL_INV, |wqe| {
-            wqe.imm_data = rkey;
-        });
-    }
-}
-
-/// `ibv_wr_bind_mw()`.
-///
-/// # Safety
-///
-/// As for [`go_on`]; `mw` and the region of `info` are live.
-unsafe extern "C" fn wr_bind_mw(
-    ex: *mut c::ibv_qp_ex,
-    mw: *mut c::ibv_mw,
-    rkey: u32,
-    info: *const c::ibv_mw_bind_info,
-) {
-    // SAFETY: By this function's contract.
-    unsafe {
-        let (mw, info) = (&*mw, &*info);
-        let lkey = info.mr.as_ref().map_or(0, |mr| mr.lkey);
-        begin(ex, c::IBV_WR_BIND_MW, c::METAROCE_OP_BIND_MW, |wqe| {
-            wqe.rkey = mw.rkey;
-            wqe.imm_data = rkey;
-            wqe.remote_addr = info.addr;
-            wqe.compare_add = info.length;
-            wqe.bind_lkey = lkey;
-            wqe.bind_access = info.mw_access_flags;
-        });
-    }
-}
-
-/// `ibv_wr_atomic_write()`.
-///
-/// # Safety
-///
-/// As for [`go_on`]; `value` is readable for 8 bytes.
-unsafe extern "C" fn wr_atomic_write(
-    ex: *mut c::ibv_qp_ex,
-    rkey: u32,
-    addr: u64,
-    value: *const c_void,
-) {
-    let (op, abi_op) = (c::IBV_WR_ATOMIC_WRITE, c::METAROCE_OP_ATOMIC_WRITE);
-    // SAFETY: By this function's contract; the value need not be aligned.
-    unsafe {
-        let value = value.cast::<u64>().read_unaligned();
-        begin(ex, op, abi_op, |wqe| {
-            wqe.rkey = rkey;
-            wqe.remote_addr = addr;
-            wqe.swap = value;
-        });
-    }
-}
-
-/// `ibv_wr_flush()`.
-///
-/// # Safety
-///
-/// As for [`go_on`].
-unsafe extern "C" fn wr_flush(
-    ex: *mut c::ibv_qp_ex,
-    rkey: u32,
-    addr: u64,
-    len: usize,
-    placement: u8,
-    selectivity: u8,
-) {
-    let Ok(len) = u32::try_from(len) else {
-        // SAFETY: By this function's contract.
-        return unsafe { go_on(ex, |sq| sq.begin(Err(Errno::EINVAL))) };
-    };
-    // SAFETY: By this function's contract.
-    unsafe {
-        begin(ex, c::IBV_WR_FLUSH, c::METAROCE_OP_FLUSH, |wqe| {
-            wqe.rkey = rkey;
-            wqe.remote_addr = addr;
-            wqe.imm_data = u32::from(placement) | (u32::from(selectivity) << 8);
-            wqe.bind_lkey = len;
-        });
-    }
 }
