@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,6 +17,9 @@
 #include <unistd.h>
 
 #define LEN	(64 * 1024 + 100U)
+
+/* Who does something that it should not does it within this. */
+#define QUIET_MS	300
 
 enum {
 	WR = 0xa1,
@@ -325,15 +330,159 @@ static void not_changed(struct env *env, const struct test *test)
 		    EOPNOTSUPP);
 }
 
+/* Whoever touches a page of the area from the n-th on waits until it is given. Returns the faults. */
+static int withhold(struct area *area, size_t from)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register missing = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
+		SKIP("userfaultfd: %m");
+	missing.range.start = (uintptr_t)area->p + from;
+	missing.range.len = area->len - from;
+	CHECK(!ioctl(fd, UFFDIO_REGISTER, &missing), "UFFDIO_REGISTER: %m");
+	return fd;
+}
+
+static bool is_wanted(int fd, int ms)
+{
+	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pollfd, 1, ms) == 1;
+}
+
+/* Waits for the fault at an offset. */
+static void expect_fault(int fd, struct area *area, size_t at)
+{
+	struct uffd_msg msg;
+
+	CHECK(is_wanted(fd, WAIT_MS), "nobody wants the page at %zu", at);
+	CHECK(read(fd, &msg, sizeof(msg)) == sizeof(msg), "userfaultfd: %m");
+	CHECK_EQ(msg.event, UFFD_EVENT_PAGEFAULT, "event");
+	CHECK_EQ((msg.arg.pagefault.address - (uintptr_t)area->p) & -4096UL, at,
+		 "page that is wanted");
+}
+
+static void give(int fd, struct area *area, size_t from, size_t len)
+{
+	struct uffdio_zeropage zero = {
+		.range = { (uintptr_t)area->p + from, len },
+	};
+
+	CHECK(!ioctl(fd, UFFDIO_ZEROPAGE, &zero), "UFFDIO_ZEROPAGE: %m");
+}
+
+struct fetch {
+	struct host *host;
+	struct ibv_sge sge;
+	int ret;
+};
+
+static void *fetch(void *arg)
+{
+	struct fetch *f = arg;
+
+	f->ret = ibv_advise_mr(f->host->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+			       IBV_ADVISE_MR_FLAG_FLUSH, &f->sge, 1);
+	return NULL;
+}
+
+/* Two who fetch parts of one region do so one after the other. */
+static void one_at_a_time(struct env *env, const struct test *test)
+{
+	struct area area;
+	struct fetch f[2];
+	pthread_t threads[2];
+	int fd, i;
+
+	(void)test;
+	area_new(&area, &env->a, 4 << 20, ALL);
+	fd = withhold(&area, 0);
+	for (i = 0; i < 2; i++) {
+		f[i].host = &env->a;
+		f[i].sge = (struct ibv_sge){ (uintptr_t)area.p + (i << 21), 4096,
+					     area.mr->lkey };
+		CHECK(!pthread_create(&threads[i], NULL, fetch, &f[i]), "pthread_create");
+		if (i == 0)
+			expect_fault(fd, &area, 0);
+	}
+	CHECK(!is_wanted(fd, QUIET_MS), "two fetch pages of one region at the same time");
+	give(fd, &area, 0, 4096);
+	expect_fault(fd, &area, 1 << 21);
+	give(fd, &area, 1 << 21, 4096);
+	for (i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		OK(f[i].ret);
+	}
+	close(fd);
+	area_free(&area);
+}
+
+/* What is sent is looked at ahead of that, but not all of it; 1 MiB is. */
+static void ahead(struct env *env, const struct test *test)
+{
+	const uint32_t len = 8 << 20, there = 4 << 20;
+	struct area src, dst;
+	struct ibv_sge sge;
+	struct pair pair;
+	int fd;
+
+	(void)test;
+	/* So patient that nothing but the beginning is sent before the receive is there. */
+	pair_new(&pair, env, OPTS(.min_rnr_timer = 31));
+	area_new(&src, &env->a, len, IBV_ACCESS_LOCAL_WRITE);
+	area_new(&dst, &env->b, len, ALL);
+	fill(src.p, there, 5);
+	sge = (struct ibv_sge){ (uintptr_t)src.p, there, src.mr->lkey };
+	OK(ibv_advise_mr(env->a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
+			 &sge, 1));
+	fd = withhold(&src, there);
+	OK(post_send(&pair.a, IBV_WR_SEND, WR, src.p, len, src.mr->lkey, NULL, 0,
+		     IBV_SEND_SIGNALED));
+	CHECK(!is_wanted(fd, QUIET_MS), "all of a message is looked at before it is sent");
+	OK(post_recv(&pair.b, RECV, dst.p, len, dst.mr->lkey));
+	expect_fault(fd, &src, there);
+	give(fd, &src, there, len - there);
+	cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
+	cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
+	check(dst.p, there, 5, "data");
+	check_byte(dst.p + there, len - there, 0, "memory that was given");
+	close(fd);
+	pair_free(&pair);
+	area_free(&src);
+	area_free(&dst);
+}
+
+/* What is too long to be sent is not even looked at. */
+static void too_long(struct env *env, const struct test *test)
+{
+	size_t max = env->a.port.max_msg_sz;
+	struct area src;
+	struct pair pair;
+	struct ibv_wc wc;
+	int fd;
+
+	(void)test;
+	pair_new(&pair, env, OPTS());
+	area_new(&src, &env->a, max + 4096, IBV_ACCESS_LOCAL_WRITE);
+	fd = withhold(&src, 0);
+	OK(post_send(&pair.a, IBV_WR_SEND, WR, src.p, max + 1, src.mr->lkey, NULL, 0,
+		     IBV_SEND_SIGNALED));
+	CHECK(cq_wait(&pair.a.scq, &wc, WAIT_MS), "no completion");
+	CHECK_EQ(wc.status, IBV_WC_LOC_LEN_ERR, "status");
+	CHECK(!is_wanted(fd, QUIET_MS), "memory was fetched that is not sent");
+	close(fd);
+	pair_free(&pair);
+	area_free(&src);
+}
+
 /*
  * stall DEVICE DEVICE: has a page fetched that this process does not give, and says "ready" when the
  * fetching waits for it; until it is killed.
  */
 int cmd_stall(int argc, char **argv)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register missing = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	struct uffd_msg msg;
 	struct area area;
 	struct pair pair;
 	struct env env;
@@ -343,21 +492,13 @@ int cmd_stall(int argc, char **argv)
 		fprintf(stderr, "stall: two devices, please\n");
 		return KSFT_FAIL;
 	}
-	fd = syscall(SYS_userfaultfd, O_CLOEXEC);
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) {
-		perror("userfaultfd");
-		return KSFT_SKIP;
-	}
 	host_open(&env.a, argv[1], false);
 	host_open(&env.b, argv[2], false);
 	pair_new(&pair, &env, OPTS());
 	area_new(&area, &env.a, 1 << 20, IBV_ACCESS_LOCAL_WRITE);
-	missing.range.start = (uintptr_t)area.p;
-	missing.range.len = area.len;
-	CHECK(!ioctl(fd, UFFDIO_REGISTER, &missing), "UFFDIO_REGISTER: %m");
+	fd = withhold(&area, 0);
 	OK(post_send(&pair.a, IBV_WR_SEND, WR, area.p, 100, area.mr->lkey, NULL, 0, 0));
-	CHECK(read(fd, &msg, sizeof(msg)) == sizeof(msg), "userfaultfd: %m");
-	CHECK_EQ(msg.event, UFFD_EVENT_PAGEFAULT, "event");
+	expect_fault(fd, &area, 0);
 	printf("ready\n");
 	fflush(stdout);
 	return pause();
@@ -380,5 +521,8 @@ void tests_odp(void)
 	test_add("odp", secret, 0, 1, 0, "secret memory at the receiver");
 	TEST("odp", not_locked, "more than may be locked");
 	TEST("odp", prefetch, "prefetch");
+	TEST("odp", one_at_a_time, "one who fetches at a time");
+	TEST("odp", ahead, "what is looked at ahead");
+	TEST("odp", too_long, "too long to be sent");
 	TEST("odp", not_changed, "what cannot be asked for");
 }
