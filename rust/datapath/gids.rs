@@ -4,9 +4,12 @@
 
 use crate::{
     rdma::gid::GidEntry,
-    sync::lock_bh::{
-        new_spinlock_bh,
-        SpinLockBh, //
+    sync::{
+        list,
+        lock_bh::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
     },
 };
 use kernel::{
@@ -41,17 +44,7 @@ impl Gids {
     ///
     /// Errors: `ENOMEM`.
     pub(super) fn add(&self, entry: GidEntry) -> Result {
-        // No allocation under the lock: a longer list takes the place of the present one.
-        let n = self.list.lock().len();
-        let mut list = KVec::with_capacity(n + 1, GFP_KERNEL)?;
-        let mut present = self.list.lock();
-        for e in present.iter().filter(|e| e.index != entry.index) {
-            list.push_within_capacity(*e).map_err(|_| ENOMEM)?;
-        }
-        list.push_within_capacity(entry).map_err(|_| ENOMEM)?;
-        core::mem::swap(&mut *present, &mut list);
-        drop(present);
-        Ok(())
+        list::push(&self.list, entry, GFP_KERNEL, |e| e.index != entry.index)
     }
 
     /// Removes the GID of an index.

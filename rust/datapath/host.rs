@@ -34,6 +34,7 @@ use crate::{
     sync::{
         global_mutex::global_mutex,
         id_table::IdTable,
+        list,
         lock_bh::{
             new_spinlock_bh,
             SpinLockBh, //
@@ -162,18 +163,7 @@ impl Host {
 
     /// The list has one writer at a time, who holds [`HOSTS`].
     fn add_planes(&self, planes: &Arc<Planes>) -> Result {
-        let mut list = KVec::new();
-        let n = self.planes.lock().len();
-        list.reserve(n + 1, GFP_KERNEL)?;
-        let mut own = self.planes.lock();
-        for p in own.iter() {
-            list.push_within_capacity(p.clone()).map_err(|_| ENOMEM)?;
-        }
-        list.push_within_capacity(planes.clone())
-            .map_err(|_| ENOMEM)?;
-        core::mem::swap(&mut *own, &mut list);
-        drop(own);
-        Ok(())
+        list::push(&self.planes, planes.clone(), GFP_KERNEL, |_| true)
     }
 
     /// Gives up one use; the last closes the sockets. Process context.

@@ -6,6 +6,7 @@ pub mod global_mutex;
 pub mod hrtimer;
 pub mod id_table;
 pub mod index;
+pub mod list;
 pub mod lock_bh;
 pub mod percpu_counters;
 pub mod work;

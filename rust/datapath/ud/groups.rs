@@ -18,9 +18,12 @@ use crate::{
         NetDevice,
         NetDeviceRef, //
     },
-    sync::lock_bh::{
-        new_spinlock_bh,
-        SpinLockBh, //
+    sync::{
+        list,
+        lock_bh::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
     },
 };
 use kernel::{
@@ -103,22 +106,12 @@ impl Groups {
         Ok(())
     }
 
-    /// Adds a member. No allocation under the lock: a longer list takes the place of the present
-    /// one. The caller holds `joined`.
+    /// Adds a member. The caller holds `joined`.
     fn add(&self, member: Member) -> Result {
-        let n = self.members.lock().len();
-        if n >= MAX_MEMBERS as usize {
+        if self.members.lock().len() >= MAX_MEMBERS as usize {
             return Err(ENOMEM);
         }
-        let mut list = KVec::with_capacity(n + 1, GFP_KERNEL_ACCOUNT)?;
-        let mut present = self.members.lock();
-        for m in present.iter() {
-            list.push_within_capacity(*m).map_err(|_| ENOMEM)?;
-        }
-        list.push_within_capacity(member).map_err(|_| ENOMEM)?;
-        core::mem::swap(&mut *present, &mut list);
-        drop(present);
-        Ok(())
+        list::push(&self.members, member, GFP_KERNEL_ACCOUNT, |_| true)
     }
 
     /// Takes the queue pair with a key out of a group. Process context.
