@@ -40,6 +40,7 @@ mod memory;
 pub(crate) mod mr;
 pub(crate) mod mw;
 mod notice;
+mod order;
 pub(crate) mod plane;
 pub(crate) mod post;
 pub(crate) mod qp;

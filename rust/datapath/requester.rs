@@ -366,6 +366,20 @@ impl Source<'_> {
         }
     }
 
+    /// Copies the bytes at `from` of the data.
+    pub(super) fn read(&self, from: u32, to: &mut [u8]) -> Result<(), AccessError> {
+        // CAST: `usize` is 64 bits wide here.
+        let from = from as usize;
+        match self {
+            Source::Packet(skb, off, _) => skb.copy(off + from, to),
+            Source::Bytes(b) => b
+                .get(from..from + to.len())
+                .ok_or(EFAULT)
+                .map(|b| to.copy_from_slice(b)),
+        }
+        .map_err(AccessError::from)
+    }
+
     /// Copies the `len` bytes at `from` of the data to `at` in memory.
     pub(super) fn copy_to(
         &self,

@@ -48,6 +48,7 @@ use proto::{
         Received,
         Refusal,
         ResponsePacket,
+        Tail,
         Target,
         Verdict,
         WcStatus, //
@@ -65,7 +66,7 @@ pub(super) enum Outcome {
 }
 
 /// Why something could not be done.
-enum PlaceError {
+pub(super) enum PlaceError {
     Refused(Refusal),
     /// Memory is not there now.
     Absent,
@@ -73,7 +74,7 @@ enum PlaceError {
 
 impl PlaceError {
     /// What has to do with memory that the peer, or a receive, names is refused for the reason `why`.
-    fn of(error: AccessError, why: Refusal) -> Self {
+    pub(super) fn of(error: AccessError, why: Refusal) -> Self {
         match error {
             AccessError::Absent => Self::Absent,
             _ => Self::Refused(why),
@@ -117,9 +118,12 @@ impl Qp {
             {
                 inner.recv.refuse(fields, Refusal::InvalidRequest)
             }
-            Verdict::Place(target) => match self.place(inner, target, source) {
-                Ok(()) => {
+            Verdict::Place(target) => match self.place(inner, fields, target, source) {
+                Ok(kept) => {
                     inner.recv.placed(fields, source.len());
+                    if let Some(tail) = kept {
+                        inner.recv.hold(fields, &tail);
+                    }
                     None
                 }
                 Err(PlaceError::Refused(why)) => inner.recv.refuse(fields, why),
@@ -147,14 +151,17 @@ impl Qp {
         Rsn(rq.fetched().wrapping_sub(base))
     }
 
-    /// Copies the payload of a request to where it belongs, or checks what it names.
+    /// Copies the payload of a request to where it belongs, or checks what it names. Returns what is
+    /// to be kept of it until the message's turn.
     fn place(
         &self,
         inner: &Locked<'_>,
+        fields: &DataFields,
         target: Target,
         source: &Source<'_>,
-    ) -> Result<(), PlaceError> {
+    ) -> Result<Option<Tail>, PlaceError> {
         match target {
+            Target::Ordered(range) => return self.place_ordered(inner, fields, &range, source),
             Target::None => Ok(()),
             Target::Memory(range) if range.len == 0 => Ok(()),
             Target::ReadFrom(range) if range.len == 0 => Ok(()),
@@ -188,11 +195,12 @@ impl Qp {
                     .map_err(|error| PlaceError::of(error, Refusal::ReceiveProtection))
             }
         }
+        .map(|()| None)
     }
 
     /// Calls `f` with each piece of memory that the peer names, see
     /// [`Endpoint::with_remote`](super::endpoint::Endpoint::with_remote).
-    fn remote<E: From<AccessError>>(
+    pub(super) fn remote<E: From<AccessError>>(
         &self,
         range: &MemoryRange,
         rights: u32,
@@ -212,6 +220,12 @@ impl Qp {
         while let Some(delivery) = inner.recv.pop_delivery() {
             match delivery {
                 Delivery::Write { .. } => {}
+                Delivery::Tail { target, tail } => {
+                    if self.write_tail(&target, tail.bytes()).is_err() {
+                        // The region is gone since the packet came, whose sender thinks it done.
+                        self.fail_with(inner, QpEvent::AccessError);
+                    }
+                }
                 Delivery::Receive(received) => self.complete_receive(inner, &received),
                 Delivery::Atomic {
                     opcode,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair wants of its connection that is not as for all of the device. It then has one
-//! for itself, to which the peer's follows, see [`super::depart`].
+//! What a queue pair wants that is not as for all of the device. If it is about the connection, it
+//! then has one for itself, to which the peer's follows, see [`super::depart`].
 
 use super::{
     conn::Settings,
@@ -27,10 +27,13 @@ pub(crate) struct Wishes {
     pub(crate) paths_per_plane: Option<u8>,
     /// The law of congestion control, in its initial state.
     pub(crate) law: Option<Controller>,
+    /// Whether the last bytes of Writes of the peer come last, see [`super::order`]; nothing to the
+    /// connection.
+    pub(crate) last_byte: Option<bool>,
 }
 
 impl Wishes {
-    /// Whether there is none.
+    /// Whether there is none for the connection.
     pub(crate) fn is_empty(&self) -> bool {
         self.planes.is_none() && self.paths_per_plane.is_none() && self.law.is_none()
     }
@@ -47,6 +50,7 @@ impl Wishes {
         self.planes = new.planes.or(self.planes);
         self.paths_per_plane = new.paths_per_plane.or(self.paths_per_plane);
         self.law = new.law.or(self.law);
+        self.last_byte = new.last_byte.or(self.last_byte);
     }
 
     /// Changes what a new connection is made with.
@@ -101,9 +105,10 @@ impl Qp {
         let conn = {
             let mut inner = self.inner.lock();
             let early = matches!(inner.state, QpState::Reset | QpState::Init);
-            let only_law = new.planes.is_none() && new.paths_per_plane.is_none();
+            let at_most_law =
+                new.planes.is_none() && new.paths_per_plane.is_none() && new.last_byte.is_none();
             let own = inner.conn.clone().filter(|conn| conn.key().owner != 0);
-            let in_time = early || (only_law && own.is_some());
+            let in_time = early || (at_most_law && (own.is_some() || new.law.is_none()));
             if !in_time {
                 return Err(EINVAL);
             }
@@ -125,8 +130,9 @@ impl Qp {
         (wishes, conn.map_or_else(ConnFacts::default, |c| c.facts()))
     }
 
-    /// Whether the connection has to be the queue pair's own.
+    /// Whether it wants something that only software does.
     pub(crate) fn has_wishes(&self) -> bool {
-        !self.inner.lock().wishes.is_empty()
+        let wishes = self.inner.lock().wishes;
+        !wishes.is_empty() || wishes.last_byte == Some(true)
     }
 }

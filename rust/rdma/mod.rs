@@ -25,6 +25,7 @@ pub mod ops;
 pub mod param;
 mod pin;
 pub mod post;
+mod publish;
 pub mod qp;
 pub mod restrack;
 pub mod shared_mem;

@@ -455,7 +455,7 @@ impl Umem {
     ///
     /// `EFAULT`, and nothing called, if the range is not inside; `EAGAIN` if some of it is not there
     /// now.
-    fn for_each_piece(
+    pub(super) fn for_each_piece(
         &self,
         off: usize,
         len: usize,

@@ -34,6 +34,7 @@ pub mod rdma {
     pub mod mmap;
     #[path = "../sim/odp.rs"]
     mod odp;
+    mod publish;
     pub mod qp;
     pub mod umem;
     pub mod work;
@@ -64,6 +65,7 @@ mod datapath {
     mod memory;
     mod mr;
     mod mw;
+    mod order;
     pub(crate) mod plane;
     pub(crate) mod qp;
     mod qp_counters;

@@ -187,6 +187,7 @@ impl QpInner {
                 flush: flags & (access::FLUSH_GLOBAL | access::FLUSH_PERSISTENT) != 0,
             },
             unreliable,
+            last_byte_ordered: self.wishes.last_byte == Some(true),
         }
     }
 }

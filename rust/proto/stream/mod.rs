@@ -59,7 +59,7 @@ mod timer;
 pub use message::{SendMsg, SendOp, SendWork};
 pub use nak::Nak;
 pub use recv::{
-    Delivery, Received, RecvConfig, RecvStream, Refusal, RemoteAccess, Target, Verdict,
+    Delivery, Received, RecvConfig, RecvStream, Refusal, RemoteAccess, Tail, Target, Verdict,
 };
 pub use response::{MemoryRange, Response, ResponsePacket};
 pub use send::{Completion, QueueFull, RequestPacket, ResponseTarget, SendConfig, SendStream};

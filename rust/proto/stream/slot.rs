@@ -2,7 +2,7 @@
 
 //! Messages that the responder is receiving.
 
-use super::Refusal;
+use super::{Refusal, Tail};
 use crate::packet::{DataFields, Opcode, StreamFlags};
 use crate::psn::Rsn;
 use crate::state::fields;
@@ -11,6 +11,7 @@ use crate::state::fields;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MsgSlot {
     va: u64,
+    /// Of an atomic; of a Write the last bytes that are kept, and how many they are.
     compare_add: u64,
     swap: u64,
     rkey: u32,
@@ -84,6 +85,25 @@ impl MsgSlot {
 
     pub(super) const fn is_complete(&self) -> bool {
         self.placed != 0 && self.placed == self.packets
+    }
+
+    /// Packets placed.
+    pub(super) const fn placed(&self) -> u32 {
+        self.placed
+    }
+
+    /// Keeps the last bytes of a Write.
+    pub(super) fn set_tail(&mut self, tail: &Tail) {
+        (self.compare_add, self.swap) = tail.to_words();
+    }
+
+    /// Gives up the last bytes of a Write, if some are kept.
+    pub(super) fn take_tail(&mut self) -> Option<Tail> {
+        if !matches!(self.opcode, Opcode::Write | Opcode::WriteImm) {
+            return None;
+        }
+        let words = (self.compare_add, core::mem::take(&mut self.swap));
+        Tail::from_words(words)
     }
 
     pub(super) const fn opcode(&self) -> Opcode {

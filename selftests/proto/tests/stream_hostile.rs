@@ -10,7 +10,8 @@ use proto::packet::{DataFields, NakCode, Opcode, Qpn, StreamFlags, TxDesc};
 use proto::psn::{Msn, Rsn};
 use proto::stream::{
     Delivery, MsgSlot, RecvConfig, RecvStream, Refusal, RemoteAccess, Response, ResponseTarget,
-    SendConfig, SendMsg, SendOp, SendStream, SendWork, Target, Verdict, WcStatus, MAX_MSG_LEN,
+    SendConfig, SendMsg, SendOp, SendStream, SendWork, Tail, Target, Verdict, WcStatus,
+    MAX_MSG_LEN,
 };
 use proto::time::{Duration, Instant};
 
@@ -184,7 +185,10 @@ proptest! {
     /// A responder delivers receives one by one, never lets a packet into a receive that is complete
     /// or not posted, nor payload outside a message, and reports one failure, at the end.
     #[test]
-    fn responder(steps in prop::collection::vec(recv_step(), 1..300)) {
+    fn responder(
+        steps in prop::collection::vec(recv_step(), 1..300),
+        last_byte_ordered in any::<bool>(),
+    ) {
         let cfg = RecvConfig {
             qpn: ME,
             peer_qpn: PEER,
@@ -194,6 +198,7 @@ proptest! {
             min_rnr_timer: 1,
             access: RemoteAccess { write: true, read: true, atomic: true, flush: true },
             unreliable: false,
+            last_byte_ordered,
         };
         let mut r = RecvStream::new(
             vec![MsgSlot::default(); 16],
@@ -224,7 +229,7 @@ proptest! {
                                     prop_assert!(rsn.0 >= received && rsn.0 < posted);
                                     prop_assert!(offset + len <= MAX_MSG_LEN);
                                 }
-                                Target::Memory(range) => {
+                                Target::Memory(range) | Target::Ordered(range) => {
                                     prop_assert!(range.len == len && len != 0);
                                     prop_assert!(range.va.checked_add(len.into()).is_some());
                                 }
@@ -234,7 +239,13 @@ proptest! {
                                 Target::None => prop_assert_eq!(len, 0),
                             }
                             match fault {
-                                None => r.placed(&f, len),
+                                None => {
+                                    r.placed(&f, len);
+                                    if let Target::Ordered(_) = target {
+                                        prop_assert!(last_byte_ordered);
+                                        r.hold(&f, &Tail::new(&[1; Tail::MAX][..Tail::len_of(len)]));
+                                    }
+                                }
                                 Some(why) => prop_assert!(r.refuse(&f, why).is_some()),
                             }
                         }
@@ -261,6 +272,10 @@ proptest! {
                                 prop_assert_eq!(nak.is_some(), !atomic_works);
                             }
                             Delivery::Failed { .. } => failed = true,
+                            Delivery::Tail { target, tail } => {
+                                prop_assert_eq!(tail.bytes().len(), target.len as usize);
+                                prop_assert!(target.va.checked_add(target.len.into()).is_some());
+                            }
                             Delivery::Write { .. } => {}
                         }
                     }

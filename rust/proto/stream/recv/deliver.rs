@@ -24,6 +24,11 @@ where
                 return None;
             }
             let slot = *self.slot(self.next).filter(|s| s.is_complete())?;
+            if self.cfg.last_byte_ordered {
+                if let Some(tail) = self.pop_tail() {
+                    return Some(tail);
+                }
+            }
             match slot.opcode() {
                 Opcode::ReadRequest => {
                     let response = Response {

@@ -3,6 +3,7 @@
 //! The responder half of a connected queue pair.
 
 mod deliver;
+mod order;
 mod request;
 mod respond;
 mod state;
@@ -11,6 +12,7 @@ mod verdict;
 use core::num::NonZeroU32;
 use core::ops::DerefMut;
 
+pub use self::order::Tail;
 pub use self::verdict::{Delivery, Received, Refusal, Target, Verdict};
 use super::{
     epoch_before, nonzero_mtu, ring_index, ring_size, MsgSlot, Response, WcStatus, MSG_WINDOW,
@@ -50,6 +52,9 @@ pub struct RecvConfig {
     pub access: RemoteAccess,
     /// Whether the peer's stream drops what is refused (UC).
     pub unreliable: bool,
+    /// Whether the last bytes of a Write are written after all others of it and of the messages
+    /// before it.
+    pub last_byte_ordered: bool,
 }
 
 /// Where a message number lies.
@@ -80,8 +85,8 @@ struct Fatal {
 /// [`on_packet`](Self::on_packet). It only looks. What it says is then carried out, all under one
 /// hold of the QP's lock, so that no packet of an older attempt can be copied over newer data:
 ///
-/// * [`Verdict::Place`]: copy or check, then [`placed`](Self::placed) and acknowledge the packet; if
-///   it cannot be done, treat it as a refusal;
+/// * [`Verdict::Place`]: copy or check, then [`placed`](Self::placed), for [`Target::Ordered`] also
+///   [`hold`](Self::hold), and acknowledge the packet; if it cannot be done, treat it as a refusal;
 /// * [`Verdict::Discard`]: acknowledge the packet;
 /// * [`Verdict::Refuse`]: [`refuse`](Self::refuse), hold the packet's PSN and send the NAK.
 ///

@@ -118,11 +118,18 @@ where
                     f.va.checked_add(u64::from(f.offset))
                         .filter(|va| va.checked_add(u64::from(payload_len)).is_some())
                         .ok_or(Refusal::RemoteAccess)?;
-                Ok(Target::Memory(MemoryRange {
+                let range = MemoryRange {
                     va,
                     rkey: f.rkey,
                     len: payload_len,
-                }))
+                };
+                Ok(
+                    if self.cfg.last_byte_ordered && f.flags.has(StreamFlags::LAST) {
+                        Target::Ordered(range)
+                    } else {
+                        Target::Memory(range)
+                    },
+                )
             }
             _ => {
                 self.check_request(f, slot)?;
@@ -142,7 +149,7 @@ where
     }
 
     /// End of the packet's payload in the message, if the packet is well formed for this MTU.
-    fn end_of(&self, f: &DataFields, payload_len: u32) -> Option<u32> {
+    pub(super) fn end_of(&self, f: &DataFields, payload_len: u32) -> Option<u32> {
         if f.opcode == Opcode::ReadRequest || f.opcode.is_atomic() {
             let single = f.offset == 0 && payload_len == 0 && f.flags.has(StreamFlags::LAST);
             return single.then_some(0);
@@ -280,7 +287,7 @@ where
     }
 
     /// Whether a packet in the window belongs to an attempt that is over.
-    fn is_stale(&self, f: &DataFields) -> bool {
+    pub(super) fn is_stale(&self, f: &DataFields) -> bool {
         let executing = self.executing && f.msn == self.next;
         let failed = self
             .fatal

@@ -2,6 +2,7 @@
 
 //! What a responder makes of packets and messages.
 
+use super::Tail;
 use crate::packet::{NakCode, Opcode};
 use crate::psn::Rsn;
 use crate::state::numbered;
@@ -31,6 +32,9 @@ pub enum Target {
     },
     /// Into registered memory, which must allow remote writes. Exactly as long as the payload.
     Memory(MemoryRange),
+    /// Likewise, but for the last bytes, which [`RecvStream::hold`] takes: as many as a [`Tail`] has
+    /// room for.
+    Ordered(MemoryRange),
     /// Nowhere yet: a Read of this range is asked for, which must allow remote reads.
     ReadFrom(MemoryRange),
     /// Nowhere: there is no payload and nothing to check yet.
@@ -119,6 +123,14 @@ pub enum Delivery {
     Write {
         /// Length of the message.
         byte_len: u32,
+    },
+    /// Everything before the last bytes of a Write is in its place: they are to be written now, so
+    /// that who sees them sees the rest as well. The Write itself is delivered next.
+    Tail {
+        /// Where they belong.
+        target: MemoryRange,
+        /// The bytes.
+        tail: Tail,
     },
     /// Execute this atomic, once, and call [`RecvStream::atomic_result`]. Nothing more is delivered
     /// before.

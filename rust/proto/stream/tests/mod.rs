@@ -4,6 +4,7 @@
 
 mod lossy;
 mod model;
+mod order;
 mod recv;
 mod send;
 
@@ -50,6 +51,7 @@ fn recv_config() -> RecvConfig {
             flush: true,
         },
         unreliable: false,
+        last_byte_ordered: false,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Both halves over a network that delivers every packet once, in any order, whenever it likes, with
 //! a model beside them that knows what each message must do.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::vec::Vec;
 
 use super::*;
@@ -102,6 +102,8 @@ pub(super) struct Setup {
     pub packets: u32,
     /// Percentage of NAKs for which there is no room.
     pub naks_dropped: u32,
+    /// Whether the last bytes of Writes come last.
+    pub last_byte_ordered: bool,
 }
 
 struct Sim {
@@ -125,12 +127,14 @@ struct Sim {
     /// Messages before this are delivered or are Reads that have been executed.
     delivered: usize,
     received: u32,
+    /// Writes whose last bytes are in memory.
+    ended: HashSet<usize>,
     atomic_originals: HashMap<usize, u64>,
     counter: u64,
     rnr_refusals: HashMap<usize, u32>,
     responder_failed: bool,
     broken_read: bool,
-    go_backs: u32,
+    seen: Seen,
 }
 
 impl Sim {
@@ -215,6 +219,7 @@ impl Sim {
                 mtu: MTU,
                 rq_psn: first.0,
                 max_dest_rd_atomic: setup.max_rd_atomic,
+                last_byte_ordered: setup.last_byte_ordered,
                 ..recv_config()
             },
         );
@@ -236,12 +241,13 @@ impl Sim {
             placed: HashMap::new(),
             delivered: 0,
             received: 0,
+            ended: HashSet::new(),
             atomic_originals: HashMap::new(),
             counter: 0,
             rnr_refusals: HashMap::new(),
             responder_failed: false,
             broken_read: false,
-            go_backs: 0,
+            seen: Seen::default(),
         }
     }
 
@@ -395,6 +401,7 @@ impl Sim {
         let (i, spec) = self.spec(f.msn);
         match self.b.on_packet(f, packet.len, Rsn(self.recv_posted)) {
             Verdict::Place(target) => {
+                let is_turn = self.b.is_turn(f, packet.len);
                 let bad = match target {
                     Target::Recv { rsn, offset } => {
                         assert_eq!(Some(rsn), spec.rsn);
@@ -403,7 +410,10 @@ impl Sim {
                         (spec.fault == Some(Fault::Short) && offset + packet.len == spec.len)
                             .then_some(Refusal::ReceiveTooShort)
                     }
-                    Target::Memory(range) => {
+                    Target::Memory(range) | Target::Ordered(range) => {
+                        let is_last = packet.offset + packet.len == spec.len;
+                        let ordered = self.setup.last_byte_ordered && is_last;
+                        assert_eq!(matches!(target, Target::Ordered(_)), ordered);
                         assert_eq!(range.va, 0x1000 + u64::from(packet.offset));
                         assert_eq!((range.rkey, range.len), (spec.msn.0, packet.len));
                         (spec.fault == Some(Fault::Key)).then_some(Refusal::RemoteAccess)
@@ -422,6 +432,12 @@ impl Sim {
                 assert!(i >= self.delivered, "placed after delivery: {spec:?}");
                 *self.placed.entry((i, packet.offset)).or_default() += 1;
                 self.b.placed(f, packet.len);
+                if let Target::Ordered(_) = target {
+                    self.b.hold(f, &tail_of(i, packet.len));
+                    let in_place = (self.delivered..=i).all(|k| self.is_placed(k));
+                    assert!(!is_turn || in_place, "its turn has not come");
+                    self.seen.early += u32::from(!is_turn);
+                }
                 self.net.push(Item::RequestAck(desc));
             }
             Verdict::Discard => self.net.push(Item::RequestAck(desc)),
@@ -449,7 +465,7 @@ impl Sim {
             return;
         }
         if matches!(nak.code, NakCode::Rnr | NakCode::NotReady) {
-            self.go_backs += 1;
+            self.seen.go_backs += 1;
         }
         if nak.code == NakCode::Rnr {
             *self.rnr_refusals.entry(self.by_msn[&nak.msn]).or_default() += 1;
@@ -550,6 +566,23 @@ impl Sim {
             let i = self.delivered;
             let spec = self.specs[i];
             self.check_placed(i);
+            if let Delivery::Tail { target, tail } = delivery {
+                assert!(
+                    self.setup.last_byte_ordered
+                        && matches!(spec.op, SendOp::Write | SendOp::WriteImm)
+                );
+                let len = u32::try_from(tail.bytes().len()).unwrap();
+                assert_eq!((target.rkey, target.len), (spec.msn.0, len));
+                assert_eq!(target.va, 0x1000 + u64::from(spec.len - len));
+                let in_last = spec.len - (spec.packets() - 1) * MTU;
+                assert_eq!(tail, tail_of(i, in_last));
+                assert!(self.ended.insert(i), "written twice");
+                continue;
+            }
+            if matches!(spec.op, SendOp::Write | SendOp::WriteImm) {
+                let has_tail = self.setup.last_byte_ordered && spec.len > 0;
+                assert_eq!(self.ended.contains(&i), has_tail, "{spec:?}");
+            }
             match delivery {
                 Delivery::Receive(r) => {
                     assert_eq!(Some(r.rsn), spec.rsn);
@@ -578,23 +611,27 @@ impl Sim {
                     assert_eq!(self.b.atomic_result(Ok(self.counter)), None);
                     self.counter += 1;
                 }
-                Delivery::Failed { .. } => unreachable!(),
+                Delivery::Failed { .. } | Delivery::Tail { .. } => unreachable!(),
             }
             self.delivered += 1;
         }
     }
 
     fn check_placed(&self, i: usize) {
+        assert!(self.is_placed(i));
+    }
+
+    fn is_placed(&self, i: usize) -> bool {
         let spec = self.specs[i];
         if spec.op == SendOp::Local {
-            return;
+            return true;
         }
         let packets = if spec.op.has_response() {
             1
         } else {
             spec.packets()
         };
-        assert!((0..packets).all(|p| self.placed.contains_key(&(i, p * MTU))));
+        (0..packets).all(|p| self.placed.contains_key(&(i, p * MTU)))
     }
 
     fn on_failed(&mut self, why: Refusal, receive: Option<(Rsn, WcStatus)>) {
@@ -689,32 +726,47 @@ impl Sim {
     }
 }
 
+/// The last bytes of message `i`, of a packet of `len` bytes.
+fn tail_of(i: usize, len: u32) -> Tail {
+    Tail::new(&[u8::try_from(i % 251).unwrap(); Tail::MAX][..Tail::len_of(len)])
+}
+
 fn desc_is_last(desc: &TxDesc) -> bool {
     desc.flags.has(StreamFlags::LAST) && desc.opcode == Opcode::ReadResponse
 }
 
-/// Runs `seeds` simulations; returns how many go-backs there were, so that tests can see that they
-/// test something.
-pub(super) fn run(seeds: core::ops::Range<u64>, setup: Setup) -> u32 {
-    let mut go_backs = 0;
+/// What happened in simulations, so that tests can see that they test something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub go_backs: u32,
+    /// Last packets of Writes that were placed before others.
+    pub early: u32,
+}
+
+/// Runs `seeds` simulations.
+pub(super) fn run(seeds: core::ops::Range<u64>, setup: Setup) -> Seen {
+    let mut seen = Seen::default();
     for seed in seeds {
         let result = std::panic::catch_unwind(|| {
             let mut sim = Sim::new(seed, setup);
             sim.run();
-            sim.go_backs
+            sim.seen
         });
         match result {
-            Ok(n) => go_backs += n,
+            Ok(new) => {
+                seen.go_backs += new.go_backs;
+                seen.early += new.early;
+            }
             Err(panic) => {
                 std::eprintln!("seed {seed} of {setup:?}");
                 std::panic::resume_unwind(panic);
             }
         }
     }
-    go_backs
+    seen
 }
 
-const PLAIN: Setup = Setup {
+pub(super) const PLAIN: Setup = Setup {
     messages: 120,
     max_rd_atomic: 4,
     responses: 8,
@@ -725,6 +777,7 @@ const PLAIN: Setup = Setup {
     in_order: 30,
     packets: 4,
     naks_dropped: 0,
+    last_byte_ordered: false,
 };
 
 #[test]
@@ -748,7 +801,7 @@ fn receiver_often_not_ready() {
         receives: 4,
         ..PLAIN
     };
-    assert!(run(0..400, setup) > 1_000);
+    assert!(run(0..400, setup).go_backs > 1_000);
 }
 
 #[test]
@@ -759,7 +812,7 @@ fn no_room_for_naks() {
             receives: 4,
             ..PLAIN
         };
-        assert!(run(0..300, setup) > 1_000);
+        assert!(run(0..300, setup).go_backs > 1_000);
         let setup = Setup {
             faults: 4,
             not_ready: 10,
@@ -790,7 +843,7 @@ fn peer_connects_late() {
             receives: 8,
             ..PLAIN
         };
-        assert!(run(0..100, setup) > 100);
+        assert!(run(0..100, setup).go_backs > 100);
     }
 }
 
@@ -861,6 +914,7 @@ fn soak() {
             in_order: rng.below(101),
             packets: 1 + rng.below(6),
             naks_dropped: if rng.chance(50) { 0 } else { rng.below(90) },
+            last_byte_ordered: rng.chance(30),
         };
         run(seed..seed + 1, setup);
     }

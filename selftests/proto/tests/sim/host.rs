@@ -8,8 +8,8 @@ use proto::packet::{DataFields, Opcode, Qpn, TxDesc};
 use proto::psn::Rsn;
 use proto::stream::{
     Completion, Delivery, MemoryRange, MsgSlot, Nak, RecvConfig, RecvStream, Refusal, RemoteAccess,
-    Response, ResponseTarget, SendConfig, SendMsg, SendOp, SendStream, SendWork, Target, Verdict,
-    WcStatus, MSG_WINDOW,
+    Response, ResponseTarget, SendConfig, SendMsg, SendOp, SendStream, SendWork, Tail, Target,
+    Verdict, WcStatus, MSG_WINDOW,
 };
 use proto::time::{Duration, Instant};
 
@@ -202,6 +202,8 @@ impl Host {
                         flush: true,
                     },
                     unreliable: false,
+                    // Every second one.
+                    last_byte_ordered: i % 2 == 1,
                 };
                 let window = MSG_WINDOW as usize;
                 let responses = 2 * attr.max_rd_atomic as usize;
@@ -369,6 +371,12 @@ impl Qp {
                 self.delivered += 1;
                 self.check_writes(k);
             }
+            Delivery::Tail { target, tail } => {
+                let at = (target.va - self.theirs.va(0)) as usize;
+                self.memory[at..at + target.len as usize].copy_from_slice(tail.bytes());
+                // All of it is there, and so is what was sent before it.
+                self.check_writes(at / self.theirs.max_len as usize);
+            }
             Delivery::Write { .. } => self.delivered += 1,
             Delivery::Atomic {
                 opcode,
@@ -422,9 +430,12 @@ impl Qp {
                     .copy_from_slice(payload);
                 Ok(())
             }
-            Target::Memory(r) if r.len == 0 => Ok(()),
-            Target::Memory(r) => {
-                assert_eq!(r.len as usize, payload.len());
+            Target::Memory(r) | Target::Ordered(r) => {
+                let kept = match target {
+                    Target::Ordered(_) => Tail::len_of(r.len),
+                    _ => 0,
+                };
+                assert_eq!(r.len as usize, payload.len() + kept);
                 if r.rkey != WRITE_KEY {
                     return Err(Refusal::RemoteAccess);
                 }
@@ -448,13 +459,23 @@ impl Qp {
         match self.rx.on_packet(f, len, Rsn(self.receives)) {
             Verdict::Discard => None,
             Verdict::Refuse(why) => self.rx.refuse(f, why),
-            Verdict::Place(target) => match self.copy(&target, payload) {
-                Ok(()) => {
-                    self.rx.placed(f, len);
-                    None
+            Verdict::Place(target) => {
+                // What is kept for later.
+                let (now, later) = match target {
+                    Target::Ordered(_) => payload.split_at(payload.len() - Tail::len_of(len)),
+                    _ => (payload, &payload[..0]),
+                };
+                match self.copy(&target, now) {
+                    Ok(()) => {
+                        self.rx.placed(f, len);
+                        if !later.is_empty() {
+                            self.rx.hold(f, &Tail::new(later));
+                        }
+                        None
+                    }
+                    Err(why) => self.rx.refuse(f, why),
                 }
-                Err(why) => self.rx.refuse(f, why),
-            },
+            }
         }
     }
 
