@@ -21,7 +21,15 @@ use proto::{
 /// Most paths of a connection per plane.
 pub(crate) const MAX_PATHS_PER_PLANE: u8 = 16;
 
-/// Returns the settings for a new connection.
+/// Checks a number of paths per plane.
+///
+/// Errors: `EINVAL` if there cannot be so many.
+pub(crate) fn check_paths_per_plane(paths: u8) -> Result<u8> {
+    let fits = (1..=MAX_PATHS_PER_PLANE).contains(&paths);
+    fits.then_some(paths).ok_or(EINVAL)
+}
+
+/// Returns the settings that the connections of a new device have at first.
 pub(crate) fn transport() -> Transport {
     const { assert!(MAX_PLANES * MAX_PATHS_PER_PLANE as usize <= 128) };
     Transport {

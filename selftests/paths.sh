@@ -113,6 +113,41 @@ test_the_law_changes_under_traffic() {
 	soak_end
 }
 
+both_are_used() {
+	look "$DEV_A"
+	evaluate "len(planes) == 2 and all(p['paths'] > 0 for p in planes)" >/dev/null 2>&1
+}
+
+test_planes_are_taken_out_of_use_under_traffic() {
+	local dir
+
+	hosts_up 2
+	defer "rm -f $SCRATCH/paths.$$"
+	dir=$(files "$DEV_A") || exit
+	soak_bg -q 2 -d 8
+	wait_for "both planes are used" eval '(both_are_used)'
+	echo 0 >"$dir/planes" || fail "cannot choose plane 0"
+	look "$DEV_A"
+	evaluate "planes[1]['paths'] == 0 and planes[0]['paths'] == 16"
+	soak_alive
+	echo all >"$dir/planes" || fail "cannot choose all planes"
+	wait_for "plane 1 is used again" eval '(both_are_used)'
+	soak_end
+}
+
+test_paths_of_new_connections() {
+	local dir
+
+	hosts_up 2
+	defer "rm -f $SCRATCH/paths.$$"
+	dir=$(files "$DEV_A") || exit
+	echo 2 >"$dir/paths_per_plane" || fail "cannot choose 2 paths"
+	soak_bg -q 2 -d 8
+	wait_for "both planes are used" eval '(both_are_used)'
+	evaluate "connections[0]['paths'] == 4"
+	soak_end
+}
+
 test_settings_are_checked() {
 	local dir bad
 
@@ -125,6 +160,16 @@ test_settings_are_checked() {
 	for bad in x -1 4294967296 1.5 ""; do
 		! echo "$bad" >"$dir/inbound" 2>/dev/null || fail "took the capacity '$bad'"
 	done
+	for bad in 0 17 256 x ""; do
+		! echo "$bad" >"$dir/paths_per_plane" 2>/dev/null || fail "took '$bad' paths"
+	done
+	[ "$(cat "$dir/paths_per_plane")" = 8 ] || fail "$(cat "$dir/paths_per_plane") paths"
+	for bad in 1 8 -1 x "0 x" "0,1" ""; do
+		! echo "$bad" >"$dir/planes" 2>/dev/null || fail "took the planes '$bad'"
+	done
+	[ "$(cat "$dir/planes")" = all ] || fail "the planes are $(cat "$dir/planes")"
+	echo "3 0" >"$dir/planes" || fail "cannot set the planes"
+	[ "$(cat "$dir/planes")" = "0 3" ] || fail "the planes are $(cat "$dir/planes")"
 	echo 100 >"$dir/inbound" || fail "cannot set the capacity"
 	[ "$(cat "$dir/inbound")" = 100 ] || fail "the capacity is $(cat "$dir/inbound")"
 	check_traffic
@@ -148,6 +193,8 @@ ktap_run_all \
 	test_paths_add_up \
 	test_a_plane_that_is_down_is_shown \
 	test_the_law_changes_under_traffic \
+	test_planes_are_taken_out_of_use_under_traffic \
+	test_paths_of_new_connections \
 	test_settings_are_checked \
 	test_files_go_with_the_device
 ktap_exit

@@ -17,6 +17,7 @@ use super::{
         Counters,
         Totals, //
     },
+    defaults::Defaults,
     fast::FastTable,
     host::Host,
     limits,
@@ -85,7 +86,6 @@ pub(crate) struct Endpoint {
     mws: MwTable,
     fast_mrs: FastTable,
     pub(super) planes: Arc<Planes>,
-    transport: Transport,
     /// The address handles of processes.
     #[pin]
     pub(super) ahs: AhTable,
@@ -97,9 +97,8 @@ pub(crate) struct Endpoint {
     /// The ids of the connections that can be found, for datagrams.
     #[pin]
     pub(super) ways: Index<ConnKey, u32>,
-    /// The law of congestion control of connections that are made from now on.
     #[pin]
-    law: SpinLock<Controller>,
+    pub(super) defaults: SpinLock<Defaults>,
     #[pin]
     pub(super) shares: Shares,
     /// Where connections that are idle are taken down. It may be waited for with the RTNL held, so
@@ -149,7 +148,6 @@ impl Endpoint {
                 mws,
                 fast_mrs,
                 planes: own_planes,
-                transport,
                 ahs <- AhTable::new(),
                 waiting: Waiting::new(),
                 counters,
@@ -159,7 +157,7 @@ impl Endpoint {
                     retired: Totals::default(),
                 }),
                 ways <- Index::new(),
-                law <- new_spinlock!(law),
+                defaults <- new_spinlock!(Defaults::new(transport, law)),
                 shares <- Shares::new(),
                 queue,
             }),
@@ -333,7 +331,7 @@ impl Endpoint {
         }
         let mut settings = self.settings(&key)?;
         settings.id = id.unwrap_or(settings.id);
-        wishes.apply(&mut settings);
+        wishes.apply(&mut settings, self.used_planes());
         settings.wishes = *wishes;
         let conn = Conn::new(self, key, settings)?;
         let entered = conn.reserve_user().and_then(|()| {
@@ -361,14 +359,15 @@ impl Endpoint {
         if planes.is_empty() {
             return Err(ENETDOWN);
         }
+        let Defaults { transport, law, .. } = self.defaults();
         Ok(Settings {
             // Random, so that nobody off the path can guess it; it is free with near certainty, and
             // it is noticed if it is not.
             id: random_u32().max(1),
             planes,
-            transport: self.transport,
+            transport,
             payload_mtu: PAYLOAD_MTU,
-            law: self.law(),
+            law,
             wishes: Wishes::default(),
         })
     }
@@ -401,11 +400,6 @@ impl Endpoint {
         totals
     }
 
-    /// Returns the law of congestion control.
-    pub(crate) fn law(&self) -> Controller {
-        *self.law.lock()
-    }
-
     /// Returns the inbound capacity of each plane that was set, in Mbit/s; 0 is the link's speed.
     pub(crate) fn inbound(&self) -> u32 {
         self.shares.capacity()
@@ -414,13 +408,6 @@ impl Endpoint {
     /// Sets the inbound capacity of each plane, in Mbit/s; 0 is the link's speed.
     pub(crate) fn set_inbound(&self, mbps: u32) {
         self.shares.set_capacity(mbps);
-    }
-
-    /// Changes the law of congestion control, also of the connections that there are. Process
-    /// context.
-    pub(crate) fn set_law(&self, law: Controller) {
-        *self.law.lock() = law;
-        self.for_each_conn(|conn| conn.set_law(law));
     }
 
     /// Calls `f` with each connection, their list locked. Process context.

@@ -5,7 +5,8 @@
 
 use super::{
     endpoint::Endpoint,
-    plane::PlaneInfo, //
+    plane::PlaneInfo,
+    wishes::Wishes, //
 };
 use crate::net::{
     netdev::NetDeviceRef,
@@ -68,7 +69,7 @@ impl Endpoint {
     }
 
     /// Describes the planes for a connection from `local`, as [`super::plane::Planes::describe`]
-    /// does. Process context.
+    /// does; those that are not to be used count as down. Process context.
     ///
     /// Errors: `ENOMEM`.
     pub(crate) fn describe_planes(
@@ -76,7 +77,9 @@ impl Endpoint {
         local: Gid,
         known: &[PlaneInfo],
     ) -> Result<KVec<PlaneInfo>> {
-        self.planes.describe(local, known)
+        let mut planes = self.planes.describe(local, known)?;
+        Wishes::default().restrict(&mut planes, self.used_planes());
+        Ok(planes)
     }
 
     /// Returns the network device of a plane. Its unregistration waits for the reference.

@@ -27,6 +27,7 @@ mod completion;
 pub(crate) mod conn;
 pub(crate) mod counters;
 pub(crate) mod cq;
+pub(crate) mod defaults;
 mod depart;
 pub(crate) mod endpoint;
 pub(crate) mod fast;

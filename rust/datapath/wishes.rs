@@ -53,21 +53,19 @@ impl Wishes {
         self.last_byte = new.last_byte.or(self.last_byte);
     }
 
-    /// Changes what a new connection is made with.
-    pub(super) fn apply(&self, settings: &mut Settings) {
+    /// Changes what a new connection is made with; `all` are the planes that are used otherwise.
+    pub(super) fn apply(&self, settings: &mut Settings, all: u8) {
         if let Some(n) = self.paths_per_plane {
             settings.transport.paths_per_plane = n;
         }
         settings.law = self.law.unwrap_or(settings.law);
-        self.restrict(&mut settings.planes);
+        self.restrict(&mut settings.planes, all);
     }
 
-    /// Makes unusable what of the planes is not wanted. They keep their places: a plane has the same
-    /// number at both ends.
-    pub(super) fn restrict(&self, planes: &mut [PlaneInfo]) {
-        let Some(wanted) = self.planes else {
-            return;
-        };
+    /// Makes unusable what of the planes is not wanted, or not of `all` if it does not matter. They
+    /// keep their places: a plane has the same number at both ends.
+    pub(super) fn restrict(&self, planes: &mut [PlaneInfo], all: u8) {
+        let wanted = self.planes.unwrap_or(all);
         for (i, plane) in planes.iter_mut().enumerate() {
             if wanted & 1 << i == 0 {
                 plane.gid = Gid::default();
@@ -116,7 +114,7 @@ impl Qp {
             own
         };
         if let (Some(conn), Some(law)) = (conn, new.law) {
-            conn.set_law(law);
+            conn.set_law(law, true);
         }
         Ok(())
     }

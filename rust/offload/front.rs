@@ -35,7 +35,6 @@ use crate::{
             Wishes, //
         }, //
     },
-    params,
     rdma::{
         event::QpEvent,
         qp::{
@@ -158,7 +157,7 @@ impl Front {
     }
 
     /// Returns the policy of its own, if it has one.
-    pub(super) fn own_policy(&self) -> Option<Policy> {
+    pub(crate) fn own_policy(&self) -> Option<Policy> {
         *self.policy.lock()
     }
 
@@ -248,7 +247,7 @@ impl Front {
         {
             return Err(EOPNOTSUPP);
         }
-        let settings = params::transport();
+        let settings = endpoint.defaults().transport;
         let planes = endpoint.plane_count();
         let cap = &self.origin.cap;
         let needs = Needs {

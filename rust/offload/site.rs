@@ -155,6 +155,21 @@ impl Site {
         self.nic().is_none_or(|nic| !nic.has_qps_of(pd))
     }
 
+    /// Returns the data path's side of the device.
+    pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// Has connections use these planes, see [`Endpoint::set_used_planes`], in software and at a
+    /// device. Process context.
+    ///
+    /// Errors: `EINVAL` if none of them is there.
+    pub(crate) fn use_planes(&self, planes: u8) -> Result {
+        self.endpoint.set_used_planes(planes)?;
+        self.planes_changed();
+        Ok(())
+    }
+
     /// The planes have changed. Process context.
     pub(crate) fn planes_changed(&self) {
         if let Some(nic) = self.nic() {

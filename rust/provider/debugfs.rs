@@ -34,6 +34,10 @@ pub(super) struct Files {
     #[pin]
     inbound: File<Arc<Endpoint>>,
     #[pin]
+    paths_per_plane: File<Arc<Endpoint>>,
+    #[pin]
+    planes: File<Arc<Site>>,
+    #[pin]
     offload: File<Arc<Site>>,
 }
 
@@ -44,7 +48,8 @@ impl Files {
         endpoint: Arc<Endpoint>,
         site: Arc<Site>,
     ) -> impl PinInit<Self, Error> + '_ {
-        let (to_paths, to_cc) = (endpoint.clone(), endpoint.clone());
+        let (to_paths, to_cc, to_number) = (endpoint.clone(), endpoint.clone(), endpoint.clone());
+        let to_planes = site.clone();
         try_pin_init!(Self {
             paths <- dir.read_callback_file(c"paths", to_paths, &show_paths),
             cc <- dir.read_write_callback_file(c"cc", to_cc, &show_cc, &store_cc),
@@ -53,6 +58,18 @@ impl Files {
                 endpoint,
                 &show_inbound,
                 &store_inbound,
+            ),
+            paths_per_plane <- dir.read_write_callback_file(
+                c"paths_per_plane",
+                to_number,
+                &show_number,
+                &store_number,
+            ),
+            planes <- dir.read_write_callback_file(
+                c"planes",
+                to_planes,
+                &show_planes,
+                &store_planes,
             ),
             offload <- dir.read_write_callback_file(
                 c"offload",
@@ -87,6 +104,46 @@ fn store_inbound(endpoint: &Arc<Endpoint>, reader: &mut UserSliceReader) -> Resu
     with_text(reader, |text| {
         endpoint.set_inbound(text.parse().map_err(|_| EINVAL)?);
         Ok(())
+    })
+}
+
+fn show_number(endpoint: &Arc<Endpoint>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "{}", endpoint.defaults().transport.paths_per_plane)
+}
+
+fn store_number(endpoint: &Arc<Endpoint>, reader: &mut UserSliceReader) -> Result {
+    with_text(reader, |text| {
+        let paths = text.parse().map_err(|_| EINVAL)?;
+        endpoint.set_paths_per_plane(params::check_paths_per_plane(paths)?);
+        Ok(())
+    })
+}
+
+/// By number, separated by spaces; `all` is also those that there are not yet.
+fn show_planes(site: &Arc<Site>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let used = site.endpoint().used_planes();
+    if used == u8::MAX {
+        return writeln!(f, "all");
+    }
+    let mut numbers = (0..u8::BITS).filter(|i| used & 1 << i != 0);
+    if let Some(first) = numbers.next() {
+        write!(f, "{first}")?;
+    }
+    numbers.try_for_each(|i| write!(f, " {i}"))?;
+    writeln!(f)
+}
+
+fn store_planes(site: &Arc<Site>, reader: &mut UserSliceReader) -> Result {
+    with_text(reader, |text| {
+        let mut used = 0;
+        for number in text.split_ascii_whitespace() {
+            used |= match (number, number.parse()) {
+                ("all", _) => u8::MAX,
+                (_, Ok(i @ 0..u8::BITS)) => 1 << i,
+                _ => return Err(EINVAL),
+            };
+        }
+        site.use_planes(used)
     })
 }
 

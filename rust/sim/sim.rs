@@ -53,6 +53,7 @@ mod datapath {
     pub(crate) mod counters;
     #[path = "../sim/cq.rs"]
     pub(crate) mod cq;
+    mod defaults;
     mod depart;
     mod embedded;
     pub(crate) mod endpoint;

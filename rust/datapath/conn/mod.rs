@@ -139,6 +139,8 @@ pub(crate) struct Settings {
 pub(super) struct ConnInner {
     pub(super) proto: Proto,
     pub(super) planes: KVec<PlaneInfo>,
+    /// Its queue pair has chosen the law of congestion control.
+    has_own_law: bool,
     /// What comes in over each of them.
     pub(super) meters: [Meter; MAX_PLANES],
     /// Routes in use: at most one for each path.
@@ -230,6 +232,7 @@ impl Conn {
                 inner <- new_spinlock_bh!(ConnInner {
                     proto,
                     planes,
+                    has_own_law: wishes.law.is_some(),
                     meters: [Meter::default(); MAX_PLANES],
                     routes,
                     blocks,
@@ -369,9 +372,17 @@ impl Conn {
         self.ready.lock().pop_front()
     }
 
-    /// Changes the law of congestion control. Process context.
-    pub(super) fn set_law(self: &Arc<Self>, law: Controller) {
-        self.inner.lock().proto.set_controller(law);
+    /// Changes the law of congestion control: to one of its own, or to that of all, which changes
+    /// nothing if it has one of its own. Process context.
+    pub(super) fn set_law(self: &Arc<Self>, law: Controller, is_own: bool) {
+        {
+            let mut inner = self.inner.lock();
+            if inner.has_own_law && !is_own {
+                return;
+            }
+            inner.has_own_law = is_own;
+            inner.proto.set_controller(law);
+        }
         // The new window may be wider.
         self.run();
     }

@@ -53,7 +53,8 @@ impl Conn {
             known.push_within_capacity(*plane).map_err(|_| ENOSPC)?;
         }
         let mut planes = self.endpoint.planes.describe(self.key.local, &known)?;
-        self.wishes.restrict(&mut planes);
+        self.wishes
+            .restrict(&mut planes, self.endpoint.used_planes());
         if *planes != *known {
             self.set_planes(planes);
         }

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     datapath::{
+        defaults::Defaults,
         endpoint::Endpoint,
         plane::PlaneInfo,
         transfer, //
@@ -59,8 +60,11 @@ impl Nic {
             // The interface has no tags.
             return Err(EOPNOTSUPP);
         }
-        let settings = params::transport();
-        let law = endpoint.law();
+        let Defaults {
+            transport: settings,
+            law,
+            ..
+        } = endpoint.defaults();
         let raw = RawConn {
             id: match offer.state {
                 Some(state) => transfer::number(state)?,
