@@ -50,6 +50,16 @@ test_without_a_device() {
 	ofl_settled
 }
 
+test_direct_verbs() {
+	offload_up
+	ofl_mark
+	policies prefer
+	"$MRVERBS" test "$DEV_A" "$DEV_B" dv_offload >"$SCRATCH/dv.$$" ||
+		fail "$(grep -v "^ok" "$SCRATCH/dv.$$")"
+	rm -f "$SCRATCH/dv.$$"
+	ofl_settled
+}
+
 carried_by() { rdma resource show qp link "$DEV_A/1" -dd | grep -q "offload $1"; }
 
 test_resources_tell_who_carries() {
@@ -171,6 +181,7 @@ test_policies_are_checked() {
 ktap_run_all \
 	test_off_asks_no_device \
 	test_prefer_and_require_use_the_device \
+	test_direct_verbs \
 	test_without_a_device \
 	test_resources_tell_who_carries \
 	test_each_capability \

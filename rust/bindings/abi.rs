@@ -49,13 +49,17 @@ user_abi! {
     }
     metaroce_dv_device {
         planes: 4, planes_up: 4, paths_per_plane: 4, law: 4, max_paths_per_plane: 4,
-        max_paths: 4, laws: 4, ordering: 4, ifindex: 32,
+        max_paths: 4, laws: 4, ordering: 4, ifindex: 32, used_planes: 4, orderings: 4,
+        offload: 4, reserved: 4,
+    }
+    metaroce_dv_modify_device {
+        mask: 4, planes: 4, paths_per_plane: 4, law: 4, offload: 4, reserved: 4,
     }
     metaroce_dv_qp {
         flags: 4, connection: 4, planes: 4, planes_up: 4, paths_per_plane: 4, paths: 4, law: 4,
-        ordering: 4,
+        ordering: 4, offload: 4, reserved: 4,
     }
     metaroce_dv_modify_qp {
-        mask: 4, planes: 4, paths_per_plane: 4, law: 4, ordering: 4, reserved: 4,
+        mask: 4, planes: 4, paths_per_plane: 4, law: 4, ordering: 4, offload: 4,
     }
 }

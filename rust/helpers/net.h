@@ -18,6 +18,7 @@ struct socket;
 bool metaroce_net_try_get(struct net *net);
 void metaroce_net_put(struct net *net);
 u64 metaroce_net_cookie(const struct net *net);
+bool metaroce_net_admin(const struct net *net);
 
 /* Devices. */
 void metaroce_net_dev_hold(struct net_device *dev);

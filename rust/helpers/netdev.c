@@ -32,6 +32,11 @@ u64 metaroce_net_cookie(const struct net *net)
 	return net->net_cookie;
 }
 
+bool metaroce_net_admin(const struct net *net)
+{
+	return ns_capable(net->user_ns, CAP_NET_ADMIN);
+}
+
 /* Devices. */
 
 void metaroce_net_dev_hold(struct net_device *dev)

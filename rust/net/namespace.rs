@@ -69,6 +69,12 @@ impl Net {
         taken.then(|| NetRef(NonNull::from(self)))
     }
 
+    /// Whether the caller may administrate the namespace (`CAP_NET_ADMIN`). Process context.
+    pub fn is_administrator(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::metaroce_net_admin(self.as_raw()) }
+    }
+
     /// Returns the number of the namespace, which no other one has or will have.
     pub fn cookie(&self) -> u64 {
         // SAFETY: By the type invariant.

@@ -60,24 +60,30 @@ impl Attr {
         Self(raw)
     }
 
-    const fn structure<A: UserAbi>(id: u16, kind: bindings::uverbs_attr_type) -> Self {
+    const fn structure<A: UserAbi>(
+        id: u16,
+        kind: bindings::uverbs_attr_type,
+        min_len: usize,
+    ) -> Self {
         let mut this = Self::new(id, kind, ZERO_TRAILING);
-        assert!(size_of::<A>() <= u16::MAX as usize);
+        assert!(min_len <= size_of::<A>() && size_of::<A>() <= u16::MAX as usize);
         // CAST: By the assertion.
-        let len = size_of::<A>() as u16;
-        this.0.attr.u.ptr =
-            bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_1 { len, min_len: len };
+        let (len, min_len) = (size_of::<A>() as u16, min_len as u16);
+        this.0.attr.u.ptr = bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_1 { len, min_len };
         this
     }
 
     /// A structure that the caller passes. What it has beyond this one must be zero.
     pub const fn input<A: UserAbi>(id: u16) -> Self {
-        Self::structure::<A>(id, bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_IN)
+        let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_IN;
+        Self::structure::<A>(id, kind, size_of::<A>())
     }
 
-    /// A structure that the caller gets.
-    pub const fn output<A: UserAbi>(id: u16) -> Self {
-        Self::structure::<A>(id, bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_OUT)
+    /// A structure that the caller gets, or as much of it as fits, which is `min_len` bytes at least:
+    /// what it had when it was first defined.
+    pub const fn output<A: UserAbi>(id: u16, min_len: usize) -> Self {
+        let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_OUT;
+        Self::structure::<A>(id, kind, min_len)
     }
 
     /// A queue pair of the caller.

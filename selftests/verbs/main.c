@@ -80,6 +80,8 @@ static void add_all(void)
 	tests_cq_change();
 	tests_ex();
 	tests_dv();
+	tests_dv_device();
+	tests_dv_order();
 }
 
 static bool selected(const struct test *test, const char *part, const char *without,

@@ -270,6 +270,8 @@ void tests_rereg(void);
 void tests_cq_change(void);
 void tests_ex(void);
 void tests_dv(void);
+void tests_dv_device(void);
+void tests_dv_order(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Direct verbs: metaroce_dv_*, and the methods of the module under them. */
-#include "mrverbs.h"
+#include "dv.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <infiniband/metaroce_dv.h>
 #include <rdma/metaroce-abi.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-static struct {
-	bool (*is_supported)(struct ibv_device *device);
-	int (*query_device)(struct ibv_context *context, struct metaroce_dv_device_attr *attr);
-	int (*query_qp)(struct ibv_qp *qp, struct metaroce_dv_qp_attr *attr);
-	int (*modify_qp)(struct ibv_qp *qp, const struct metaroce_dv_qp_attr *attr, uint32_t mask);
-} dv;
+struct dv dv;
 
 static void *symbol(void *library, const char *name)
 {
@@ -27,7 +21,7 @@ static void *symbol(void *library, const char *name)
 }
 
 /* Not linked: the other tests need no such library. */
-static void load(void)
+void dv_load(void)
 {
 	void *library;
 
@@ -37,11 +31,12 @@ static void load(void)
 	CHECK(library, "%s", dlerror());
 	dv.is_supported = symbol(library, "metaroce_dv_is_supported");
 	dv.query_device = symbol(library, "metaroce_dv_query_device");
+	dv.modify_device = symbol(library, "metaroce_dv_modify_device");
 	dv.query_qp = symbol(library, "metaroce_dv_query_qp");
 	dv.modify_qp = symbol(library, "metaroce_dv_modify_qp");
 }
 
-static struct metaroce_dv_device_attr device(struct host *host)
+struct metaroce_dv_device_attr dv_device(struct host *host)
 {
 	struct metaroce_dv_device_attr attr = { };
 
@@ -49,7 +44,7 @@ static struct metaroce_dv_device_attr device(struct host *host)
 	return attr;
 }
 
-static struct metaroce_dv_qp_attr queue_pair(struct end *end)
+struct metaroce_dv_qp_attr dv_qp(struct end *end)
 {
 	struct metaroce_dv_qp_attr attr = { };
 
@@ -75,8 +70,8 @@ static void check_own(struct pair *pair)
 	const uint32_t flags = METAROCE_DV_QP_FLAG_OWN_CONNECTION |
 		METAROCE_DV_QP_FLAG_ESTABLISHED;
 
-	CHECK_EQ(queue_pair(&pair->a).flags, flags, "the flags of a");
-	CHECK_EQ(queue_pair(&pair->b).flags, flags, "the flags of b");
+	CHECK_EQ(dv_qp(&pair->a).flags, flags, "the flags of a");
+	CHECK_EQ(dv_qp(&pair->b).flags, flags, "the flags of b");
 }
 
 static void query_device(struct env *env, const struct test *test)
@@ -85,10 +80,10 @@ static void query_device(struct env *env, const struct test *test)
 	int i;
 
 	(void)test;
-	load();
+	dv_load();
 	CHECK(dv.is_supported(env->a.ctx->device), "not supported");
 	CHECK(!dv.is_supported(NULL), "no device is supported");
-	attr = device(&env->a);
+	attr = dv_device(&env->a);
 	CHECK(attr.planes & 1, "no plane 0");
 	CHECK_EQ(attr.planes_up, attr.planes, "planes that are up");
 	for (i = 0; i < METAROCE_DV_MAX_PLANES; i++)
@@ -98,6 +93,11 @@ static void query_device(struct env *env, const struct test *test)
 	CHECK_EQ(attr.max_paths, 64, "max_paths");
 	CHECK(attr.cc_supported & 1U << attr.cc, "law %u", attr.cc);
 	CHECK_EQ(attr.ordering, METAROCE_DV_COMPLETION_ORDERED, "ordering");
+	CHECK_EQ(attr.ordering_supported,
+		 METAROCE_DV_COMPLETION_ORDERED | METAROCE_DV_LAST_BYTE_ORDERED,
+		 "what may be asked for of it");
+	CHECK_EQ(attr.used_planes, 0xff, "planes that are used");
+	CHECK_EQ(attr.offload, METAROCE_DV_OFFLOAD_OFF, "offload");
 	attr.comp_mask = 1;
 	REFUSED(dv.query_device(env->a.ctx, &attr), EOPNOTSUPP);
 }
@@ -109,15 +109,17 @@ static void defaults(struct env *env, const struct test *test)
 	struct pair pair;
 
 	(void)test;
-	load();
-	all = device(&env->a);
+	dv_load();
+	all = dv_device(&env->a);
 	ends_new(&pair, env);
-	attr = queue_pair(&pair.a);
+	attr = dv_qp(&pair.a);
 	CHECK_EQ(attr.connection, 0, "the connection");
 	CHECK_EQ(attr.flags, 0, "the flags");
 	CHECK_EQ(attr.planes, all.planes, "planes");
+	CHECK_EQ(attr.ordering, all.ordering, "ordering");
+	CHECK_EQ(attr.offload, METAROCE_DV_OFFLOAD_DEVICE, "offload");
 	connect_and_check(&pair);
-	attr = queue_pair(&pair.a);
+	attr = dv_qp(&pair.a);
 	CHECK(attr.connection, "no connection");
 	CHECK_EQ(attr.flags, METAROCE_DV_QP_FLAG_ESTABLISHED, "the flags");
 	CHECK_EQ(attr.planes_up, all.planes_up, "planes that are up");
@@ -136,8 +138,8 @@ static void one_plane(struct env *env, const struct test *test)
 	char name[2][48];
 	struct pair pair;
 
-	load();
-	if (device(&env->a).planes != 3)
+	dv_load();
+	if (dv_device(&env->a).planes != 3)
 		SKIP("not two planes");
 	snprintf(name[0], sizeof(name[0]), "plane%ld_tx_packets", test->arg[0]);
 	snprintf(name[1], sizeof(name[1]), "plane%ld_tx_packets", 1 - test->arg[0]);
@@ -147,7 +149,7 @@ static void one_plane(struct env *env, const struct test *test)
 	before = counter(&env->a, name[1]);
 	connect_and_check(&pair);
 	check_own(&pair);
-	attr = queue_pair(&pair.a);
+	attr = dv_qp(&pair.a);
 	CHECK_EQ(attr.planes, 1U << test->arg[0], "planes");
 	CHECK_EQ(attr.planes_up, attr.planes, "planes that are up");
 	CHECK(counter(&env->a, name[0]) > chosen, "nothing on the plane");
@@ -161,16 +163,16 @@ static void paths(struct env *env, const struct test *test)
 	struct pair pair;
 	int planes;
 
-	load();
-	planes = __builtin_popcount(device(&env->a).planes);
+	dv_load();
+	planes = __builtin_popcount(dv_device(&env->a).planes);
 	ends_new(&pair, env);
 	OK(dv.modify_qp(pair.a.qp, &attr, METAROCE_DV_QP_ATTR_PATHS_PER_PLANE));
 	OK(dv.modify_qp(pair.b.qp, &attr, METAROCE_DV_QP_ATTR_PATHS_PER_PLANE));
-	CHECK_EQ(queue_pair(&pair.a).paths_per_plane, test->arg[0], "paths_per_plane");
+	CHECK_EQ(dv_qp(&pair.a).paths_per_plane, test->arg[0], "paths_per_plane");
 	connect_and_check(&pair);
 	check_own(&pair);
-	CHECK_EQ(queue_pair(&pair.a).paths, planes * test->arg[0], "paths of a");
-	CHECK_EQ(queue_pair(&pair.b).paths, planes * test->arg[0], "paths of b");
+	CHECK_EQ(dv_qp(&pair.a).paths, planes * test->arg[0], "paths of a");
+	CHECK_EQ(dv_qp(&pair.b).paths, planes * test->arg[0], "paths of b");
 	pair_free(&pair);
 }
 
@@ -181,21 +183,21 @@ static void law(struct env *env, const struct test *test)
 	struct pair pair, other;
 
 	(void)test;
-	load();
+	dv_load();
 	ends_new(&pair, env);
 	OK(dv.modify_qp(pair.a.qp, &attr, METAROCE_DV_QP_ATTR_CC));
 	connect_and_check(&pair);
 	check_own(&pair);
-	CHECK_EQ(queue_pair(&pair.a).cc, METAROCE_DV_CC_DELAY, "the law");
+	CHECK_EQ(dv_qp(&pair.a).cc, METAROCE_DV_CC_DELAY, "the law");
 	attr.cc = METAROCE_DV_CC_FIXED;
 	OK(dv.modify_qp(pair.a.qp, &attr, METAROCE_DV_QP_ATTR_CC));
-	CHECK_EQ(queue_pair(&pair.a).cc, METAROCE_DV_CC_FIXED, "the law");
+	CHECK_EQ(dv_qp(&pair.a).cc, METAROCE_DV_CC_FIXED, "the law");
 	pair_check_works(&pair);
 
 	/* Others are not concerned, and what is shared is not one's to change. */
 	pair_new(&other, env, OPTS());
 	pair_check_works(&other);
-	CHECK_EQ(queue_pair(&other.a).cc, device(&env->a).cc, "another's law");
+	CHECK_EQ(dv_qp(&other.a).cc, dv_device(&env->a).cc, "another's law");
 	REFUSED(dv.modify_qp(other.a.qp, &attr, METAROCE_DV_QP_ATTR_CC), EINVAL);
 	pair_free(&other);
 	pair_free(&pair);
@@ -206,7 +208,7 @@ static void reset_forgets(struct env *env, const struct test *test)
 {
 	struct metaroce_dv_qp_attr attr = {
 		.planes = 1, .paths_per_plane = 2, .cc = METAROCE_DV_CC_FIXED,
-		.ordering = METAROCE_DV_COMPLETION_ORDERED,
+		.ordering = METAROCE_DV_LAST_BYTE_ORDERED,
 	};
 	const uint32_t mask = METAROCE_DV_QP_ATTR_PLANES | METAROCE_DV_QP_ATTR_PATHS_PER_PLANE |
 		METAROCE_DV_QP_ATTR_CC | METAROCE_DV_QP_ATTR_ORDERING;
@@ -214,20 +216,23 @@ static void reset_forgets(struct env *env, const struct test *test)
 	struct pair pair;
 
 	(void)test;
-	load();
+	dv_load();
 	ends_new(&pair, env);
 	OK(dv.modify_qp(pair.a.qp, &attr, mask));
 	OK(dv.modify_qp(pair.b.qp, &attr, mask));
 	connect_and_check(&pair);
 	check_own(&pair);
-	CHECK_EQ(queue_pair(&pair.a).paths, 2 * __builtin_popcount(device(&env->a).planes), "paths");
+	attr = dv_qp(&pair.a);
+	CHECK_EQ(attr.paths, 2 * __builtin_popcount(dv_device(&env->a).planes), "paths");
+	CHECK_EQ(attr.ordering, dv_device(&env->a).ordering_supported, "ordering");
 	OK(ibv_modify_qp(pair.a.qp, &reset, IBV_QP_STATE));
 	OK(ibv_modify_qp(pair.b.qp, &reset, IBV_QP_STATE));
-	attr = queue_pair(&pair.a);
+	attr = dv_qp(&pair.a);
 	CHECK_EQ(attr.connection, 0, "the connection");
-	CHECK_EQ(attr.paths_per_plane, device(&env->a).paths_per_plane, "paths_per_plane");
+	CHECK_EQ(attr.paths_per_plane, dv_device(&env->a).paths_per_plane, "paths_per_plane");
+	CHECK_EQ(attr.ordering, dv_device(&env->a).ordering, "ordering");
 	connect_and_check(&pair);
-	CHECK_EQ(queue_pair(&pair.a).flags, METAROCE_DV_QP_FLAG_ESTABLISHED, "the flags");
+	CHECK_EQ(dv_qp(&pair.a).flags, METAROCE_DV_QP_FLAG_ESTABLISHED, "the flags");
 
 	/* And with others than before. */
 	OK(ibv_modify_qp(pair.a.qp, &reset, IBV_QP_STATE));
@@ -237,8 +242,8 @@ static void reset_forgets(struct env *env, const struct test *test)
 	OK(dv.modify_qp(pair.b.qp, &attr, METAROCE_DV_QP_ATTR_PATHS_PER_PLANE));
 	connect_and_check(&pair);
 	check_own(&pair);
-	CHECK_EQ(queue_pair(&pair.a).paths,
-		 3 * __builtin_popcount(device(&env->a).planes), "paths");
+	CHECK_EQ(dv_qp(&pair.a).paths,
+		 3 * __builtin_popcount(dv_device(&env->a).planes), "paths");
 	pair_free(&pair);
 }
 
@@ -248,8 +253,8 @@ static void bad_values(struct env *env, const struct test *test)
 	struct pair pair;
 
 	(void)test;
-	load();
-	all = device(&env->a);
+	dv_load();
+	all = dv_device(&env->a);
 	ends_new(&pair, env);
 #define MODIFY(mask, ...)							\
 	dv.modify_qp(pair.a.qp, &(struct metaroce_dv_qp_attr){ __VA_ARGS__ }, mask)
@@ -263,18 +268,26 @@ static void bad_values(struct env *env, const struct test *test)
 	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_PATHS_PER_PLANE, .paths_per_plane = 257), EINVAL);
 	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_CC, .cc = 3), EINVAL);
 	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_CC, .cc = UINT32_MAX), EINVAL);
-	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_ORDERING, .ordering = METAROCE_DV_LAST_BYTE_ORDERED),
-		EOPNOTSUPP);
+	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_ORDERING, .ordering = 1U << 2), EOPNOTSUPP);
 	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_ORDERING, .ordering = 1U << 31), EOPNOTSUPP);
-	REFUSED(MODIFY(1U << 4, .planes = 1), EOPNOTSUPP);
+	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_OFFLOAD, .offload = 4), EINVAL);
+	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_OFFLOAD, .offload = UINT32_MAX), EINVAL);
+	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_OFFLOAD | METAROCE_DV_QP_ATTR_ORDERING,
+		       .offload = METAROCE_DV_OFFLOAD_REQUIRE, .ordering = 1U << 31), EOPNOTSUPP);
+	REFUSED(MODIFY(1U << 5, .planes = 1), EOPNOTSUPP);
 	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_PLANES, .comp_mask = 1, .planes = 1), EOPNOTSUPP);
 	/* Nothing of all that was taken. */
-	CHECK_EQ(queue_pair(&pair.a).planes, all.planes, "planes");
+	CHECK_EQ(dv_qp(&pair.a).planes, all.planes, "planes");
+	CHECK_EQ(dv_qp(&pair.a).ordering, all.ordering, "ordering");
+	CHECK_EQ(dv_qp(&pair.a).offload, METAROCE_DV_OFFLOAD_DEVICE, "offload");
 	connect_and_check(&pair);
-	CHECK_EQ(queue_pair(&pair.a).flags, METAROCE_DV_QP_FLAG_ESTABLISHED, "the flags");
+	CHECK_EQ(dv_qp(&pair.a).flags, METAROCE_DV_QP_FLAG_ESTABLISHED, "the flags");
 	/* Too late. */
 	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_PLANES, .planes = 1), EINVAL);
 	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_PATHS_PER_PLANE, .paths_per_plane = 1), EINVAL);
+	REFUSED(MODIFY(METAROCE_DV_QP_ATTR_ORDERING, .ordering = METAROCE_DV_LAST_BYTE_ORDERED),
+		EINVAL);
+	OK(MODIFY(0, .planes = 77));
 	pair_free(&pair);
 }
 
@@ -285,7 +298,7 @@ static void other_services(struct env *env, const struct test *test)
 	struct ibv_qp *qp;
 	struct end end;
 
-	load();
+	dv_load();
 	end_new(&end, &env->a, OPTS());
 	init = end_init_attr(&end, OPTS());
 	init.qp_type = test->arg[0];
@@ -337,11 +350,15 @@ static void bad_calls(struct env *env, const struct test *test)
 		struct metaroce_dv_device resp;
 		uint64_t more;
 	} answer = { .more = 77 };
+	struct {
+		struct metaroce_dv_modify_device req;
+		uint64_t more;
+	} change = { .more = 1 };
 	struct call call, good;
 	struct end end;
 
 	(void)test;
-	load();
+	dv_load();
 	end_new(&end, &env->a, OPTS());
 	good = call_of(METAROCE_METHOD_MODIFY_QP, 2);
 	good.attrs[0].attr_id = METAROCE_ATTR_MODIFY_QP_HANDLE;
@@ -377,10 +394,6 @@ static void bad_calls(struct env *env, const struct test *test)
 	call = good;
 	call.attrs[1].data = 8;
 	REFUSED(make(env, &call), EFAULT);
-	longer.req.reserved = 1;
-	call = good;
-	REFUSED(make(env, &call), EOPNOTSUPP);
-	longer.req.reserved = 0;
 
 	/* Attributes: missing, unknown, twice. */
 	call = good;
@@ -399,7 +412,7 @@ static void bad_calls(struct env *env, const struct test *test)
 
 	/* Methods and drivers. */
 	call = good;
-	call.header.method_id = METAROCE_METHOD_MODIFY_QP + 1;
+	call.header.method_id = METAROCE_METHOD_MODIFY_DEVICE + 1;
 	REFUSED(make(env, &call), EPROTONOSUPPORT);
 	call = good;
 	call.header.driver_id++;
@@ -416,8 +429,32 @@ static void bad_calls(struct env *env, const struct test *test)
 	call.attrs[0].data = 8;
 	REFUSED(make(env, &call), EFAULT);
 	call.attrs[0].data = (uintptr_t)&answer;
-	call.attrs[0].len = 8;
+	call.attrs[0].len = METAROCE_DV_DEVICE_MIN - 8;
 	REFUSED(make(env, &call), EINVAL);
+
+	/* Who knows the structure as it was first gets that of it. */
+	memset(&answer, 0x55, sizeof(answer));
+	call.attrs[0].len = METAROCE_DV_DEVICE_MIN;
+	OK(make(env, &call));
+	CHECK(answer.resp.planes & 1, "no plane 0");
+	CHECK_EQ(answer.resp.used_planes, 0x55555555, "what has no place");
+
+	/* The device. */
+	call = call_of(METAROCE_METHOD_MODIFY_DEVICE, 1);
+	call.attrs[0].attr_id = METAROCE_ATTR_MODIFY_DEVICE_REQ;
+	call.attrs[0].len = sizeof(change.req);
+	call.attrs[0].data = (uintptr_t)&change;
+	OK(make(env, &call));
+	change.req.reserved = 1;
+	REFUSED(make(env, &call), EOPNOTSUPP);
+	change.req.reserved = 0;
+	call.attrs[0].len = sizeof(change);
+	REFUSED(make(env, &call), EOPNOTSUPP);
+	call.attrs[0].len = sizeof(change.req) - 1;
+	REFUSED(make(env, &call), EINVAL);
+	call.attrs[0].len = sizeof(change.req);
+	call.attrs[0].data = 8;
+	REFUSED(make(env, &call), EFAULT);
 	end_free(&end);
 }
 

@@ -236,6 +236,7 @@ enum metaroce_dv_methods {
 	METAROCE_METHOD_QUERY_DEVICE = (1U << UVERBS_ID_NS_SHIFT),
 	METAROCE_METHOD_QUERY_QP,
 	METAROCE_METHOD_MODIFY_QP,
+	METAROCE_METHOD_MODIFY_DEVICE,
 };
 
 enum metaroce_query_device_attrs {
@@ -255,6 +256,11 @@ enum metaroce_modify_qp_attrs {
 	METAROCE_ATTR_MODIFY_QP_REQ,
 };
 
+enum metaroce_modify_device_attrs {
+	/* struct metaroce_dv_modify_device */
+	METAROCE_ATTR_MODIFY_DEVICE_REQ = (1U << UVERBS_ID_NS_SHIFT),
+};
+
 #define METAROCE_DV_PLANES	8
 
 /* Laws of congestion control. */
@@ -264,11 +270,20 @@ enum metaroce_dv_law {
 	METAROCE_DV_LAW_FIXED = 2,
 };
 
+/* Who is to carry queue pairs. */
+enum metaroce_dv_policy {
+	/* Of a queue pair: whoever the device's policy says. */
+	METAROCE_DV_POLICY_DEVICE = 0,
+	METAROCE_DV_POLICY_OFF = 1,
+	METAROCE_DV_POLICY_PREFER = 2,
+	METAROCE_DV_POLICY_REQUIRE = 3,
+};
+
 /* Guarantees of order, bits. */
 enum metaroce_dv_ordering {
 	/*
-	 * The last byte of an RDMA Write is in memory only when all the others
-	 * are.
+	 * The last byte of an RDMA Write of the peer is in memory only when all
+	 * others are, and all that the peer has sent before it.
 	 */
 	METAROCE_DV_ORDER_LAST_BYTE = 1 << 0,
 	/*
@@ -290,10 +305,37 @@ struct metaroce_dv_device {
 	__u32 max_paths;
 	/* Bits by enum metaroce_dv_law. */
 	__u32 laws;
-	/* Of enum metaroce_dv_ordering. */
+	/* Of enum metaroce_dv_ordering: of queue pairs that ask for none. */
 	__u32 ordering;
 	/* Network devices by number of the plane, 0 if there is none. */
 	__u32 ifindex[METAROCE_DV_PLANES];
+	/* Here METAROCE_DV_DEVICE_MIN bytes end, which a caller has at least. */
+	/* Bits by number: planes that are used unless a queue pair chooses. */
+	__u32 used_planes;
+	/* Of enum metaroce_dv_ordering: what queue pairs may ask for. */
+	__u32 orderings;
+	/* enum metaroce_dv_policy */
+	__u32 offload;
+	__u32 reserved;
+};
+
+#define METAROCE_DV_DEVICE_MIN	64
+
+enum metaroce_dv_modify_device_mask {
+	METAROCE_DV_DEVICE_PLANES = 1 << 0,
+	METAROCE_DV_DEVICE_PATHS_PER_PLANE = 1 << 1,
+	METAROCE_DV_DEVICE_LAW = 1 << 2,
+	METAROCE_DV_DEVICE_OFFLOAD = 1 << 3,
+};
+
+/* What holds for all queue pairs that choose nothing else: CAP_NET_ADMIN. */
+struct metaroce_dv_modify_device {
+	__u32 mask;
+	__u32 planes;
+	__u32 paths_per_plane;
+	__u32 law;
+	__u32 offload;
+	__u32 reserved;
 };
 
 enum metaroce_dv_conn_flags {
@@ -301,6 +343,8 @@ enum metaroce_dv_conn_flags {
 	METAROCE_DV_QP_OWN_CONNECTION = 1 << 0,
 	/* The peer has answered. */
 	METAROCE_DV_QP_ESTABLISHED = 1 << 1,
+	/* A NIC carries the queue pair. */
+	METAROCE_DV_QP_OFFLOADED = 1 << 2,
 };
 
 struct metaroce_dv_qp {
@@ -316,13 +360,20 @@ struct metaroce_dv_qp {
 	__u32 paths;
 	__u32 law;
 	__u32 ordering;
+	/* Here METAROCE_DV_QP_MIN bytes end, which a caller has at least. */
+	/* enum metaroce_dv_policy, as set */
+	__u32 offload;
+	__u32 reserved;
 };
+
+#define METAROCE_DV_QP_MIN	32
 
 enum metaroce_dv_modify_qp_mask {
 	METAROCE_DV_QP_PLANES = 1 << 0,
 	METAROCE_DV_QP_PATHS_PER_PLANE = 1 << 1,
 	METAROCE_DV_QP_LAW = 1 << 2,
 	METAROCE_DV_QP_ORDERING = 1 << 3,
+	METAROCE_DV_QP_OFFLOAD = 1 << 4,
 };
 
 struct metaroce_dv_modify_qp {
@@ -331,7 +382,7 @@ struct metaroce_dv_modify_qp {
 	__u32 paths_per_plane;
 	__u32 law;
 	__u32 ordering;
-	__u32 reserved;
+	__u32 offload;
 };
 
 #endif /* _UAPI_RDMA_METAROCE_ABI_H */

@@ -227,7 +227,7 @@ impl Qp {
     /// Returns what is connected.
     ///
     /// Errors: `EOPNOTSUPP` if the queue pair is one for datagrams.
-    pub(super) fn connected(&self) -> Result<&Front> {
+    pub(super) fn connected(&self) -> Result<&Arc<Front>> {
         match &self.qp {
             Service::Connected(qp) => Ok(qp),
             Service::Datagram(_) => Err(EOPNOTSUPP),

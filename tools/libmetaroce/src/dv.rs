@@ -73,15 +73,25 @@ impl Call {
 
 // The header for applications has the values of the ABI.
 const _: () = {
+    assert!(c::METAROCE_DV_DEVICE_ATTR_PLANES == c::METAROCE_DV_DEVICE_PLANES);
+    assert!(c::METAROCE_DV_DEVICE_ATTR_PATHS_PER_PLANE == c::METAROCE_DV_DEVICE_PATHS_PER_PLANE);
+    assert!(c::METAROCE_DV_DEVICE_ATTR_CC == c::METAROCE_DV_DEVICE_LAW);
+    assert!(c::METAROCE_DV_DEVICE_ATTR_OFFLOAD == c::METAROCE_DV_DEVICE_OFFLOAD);
     assert!(c::METAROCE_DV_QP_ATTR_PLANES == c::METAROCE_DV_QP_PLANES);
     assert!(c::METAROCE_DV_QP_ATTR_PATHS_PER_PLANE == c::METAROCE_DV_QP_PATHS_PER_PLANE);
     assert!(c::METAROCE_DV_QP_ATTR_CC == c::METAROCE_DV_QP_LAW);
     assert!(c::METAROCE_DV_QP_ATTR_ORDERING == c::METAROCE_DV_QP_ORDERING);
+    assert!(c::METAROCE_DV_QP_ATTR_OFFLOAD == c::METAROCE_DV_QP_OFFLOAD);
+    assert!(c::METAROCE_DV_QP_FLAG_OFFLOADED == c::METAROCE_DV_QP_OFFLOADED);
     assert!(c::METAROCE_DV_QP_FLAG_OWN_CONNECTION == c::METAROCE_DV_QP_OWN_CONNECTION);
     assert!(c::METAROCE_DV_QP_FLAG_ESTABLISHED == c::METAROCE_DV_QP_ESTABLISHED);
     assert!(c::METAROCE_DV_CC_ECN == c::METAROCE_DV_LAW_ECN);
     assert!(c::METAROCE_DV_CC_DELAY == c::METAROCE_DV_LAW_DELAY);
     assert!(c::METAROCE_DV_CC_FIXED == c::METAROCE_DV_LAW_FIXED);
+    assert!(c::METAROCE_DV_OFFLOAD_DEVICE == c::METAROCE_DV_POLICY_DEVICE);
+    assert!(c::METAROCE_DV_OFFLOAD_OFF == c::METAROCE_DV_POLICY_OFF);
+    assert!(c::METAROCE_DV_OFFLOAD_PREFER == c::METAROCE_DV_POLICY_PREFER);
+    assert!(c::METAROCE_DV_OFFLOAD_REQUIRE == c::METAROCE_DV_POLICY_REQUIRE);
     assert!(c::METAROCE_DV_LAST_BYTE_ORDERED == c::METAROCE_DV_ORDER_LAST_BYTE);
     assert!(c::METAROCE_DV_COMPLETION_ORDERED == c::METAROCE_DV_ORDER_COMPLETION);
     assert!(c::METAROCE_DV_MAX_PLANES == c::METAROCE_DV_PLANES);
@@ -134,17 +144,60 @@ unsafe fn query_device(
     unsafe { call.run(context) }?;
     *attr = c::metaroce_dv_device_attr {
         comp_mask: 0,
-        planes: resp.planes,
-        planes_up: resp.planes_up,
+        used_planes: resp.used_planes,
         paths_per_plane: resp.paths_per_plane,
         cc: resp.law,
+        offload: resp.offload,
+        planes: resp.planes,
+        planes_up: resp.planes_up,
         max_paths_per_plane: resp.max_paths_per_plane,
         max_paths: resp.max_paths,
         cc_supported: resp.laws,
         ordering: resp.ordering,
+        ordering_supported: resp.orderings,
         ifindex: resp.ifindex,
     };
     Ok(())
+}
+
+/// `metaroce_dv_modify_device()`.
+///
+/// # Safety
+///
+/// `context` is an open context, and `attr` readable.
+#[no_mangle]
+pub unsafe extern "C" fn metaroce_dv_modify_device(
+    context: *mut c::ibv_context,
+    attr: *const c::metaroce_dv_device_attr,
+    mask: u32,
+) -> c_int {
+    // SAFETY: By this function's contract.
+    code(unsafe { modify_device(context, &*attr, mask) })
+}
+
+/// # Safety
+///
+/// `context` is an open context.
+unsafe fn modify_device(
+    context: *mut c::ibv_context,
+    attr: &c::metaroce_dv_device_attr,
+    mask: u32,
+) -> Result<(), Errno> {
+    // SAFETY: By this function's contract.
+    unsafe { check(context, attr.comp_mask) }?;
+    let mut req = c::metaroce_dv_modify_device {
+        mask,
+        planes: attr.used_planes,
+        paths_per_plane: attr.paths_per_plane,
+        law: attr.cc,
+        offload: attr.offload,
+        reserved: 0,
+    };
+    let mut call = Call::new(c::METAROCE_METHOD_MODIFY_DEVICE);
+    let (id, len) = (c::METAROCE_ATTR_MODIFY_DEVICE_REQ, size_of_val(&req));
+    call.push(id, len, address(&mut req));
+    // SAFETY: The context was checked; the request lives through the call.
+    unsafe { call.run(context) }
 }
 
 /// `metaroce_dv_query_qp()`.
@@ -182,6 +235,7 @@ unsafe fn query_qp(qp: *mut c::ibv_qp, attr: &mut c::metaroce_dv_qp_attr) -> Res
         paths_per_plane: resp.paths_per_plane,
         cc: resp.law,
         ordering: resp.ordering,
+        offload: resp.offload,
         flags: resp.flags,
         planes_up: resp.planes_up,
         paths: resp.paths,
@@ -223,7 +277,7 @@ unsafe fn modify_qp(
         paths_per_plane: attr.paths_per_plane,
         law: attr.cc,
         ordering: attr.ordering,
-        reserved: 0,
+        offload: attr.offload,
     };
     let mut call = Call::new(c::METAROCE_METHOD_MODIFY_QP);
     call.push(c::METAROCE_ATTR_MODIFY_QP_HANDLE, 0, handle.into());

@@ -24,30 +24,63 @@ enum metaroce_dv_cc {
 	METAROCE_DV_CC_FIXED = 2,
 };
 
+/* Who is to carry queue pairs. */
+enum metaroce_dv_offload {
+	/* Of a queue pair: whoever the device's policy says. */
+	METAROCE_DV_OFFLOAD_DEVICE = 0,
+	/* Software. */
+	METAROCE_DV_OFFLOAD_OFF = 1,
+	/* A NIC if one takes it. */
+	METAROCE_DV_OFFLOAD_PREFER = 2,
+	/* A NIC, or nobody. */
+	METAROCE_DV_OFFLOAD_REQUIRE = 3,
+};
+
 /* Guarantees of order. */
 enum metaroce_dv_order {
-	/* The last byte of an RDMA Write is in memory when all others are. */
+	/*
+	 * The last byte of an RDMA Write of the peer is in memory when all
+	 * others are, and all that the peer has sent before it.
+	 */
 	METAROCE_DV_LAST_BYTE_ORDERED = 1 << 0,
 	/* What a completion tells of is in memory, and all before it. */
 	METAROCE_DV_COMPLETION_ORDERED = 1 << 1,
 };
 
+/* Members of struct metaroce_dv_device_attr that can be set. */
+enum metaroce_dv_device_attr_mask {
+	METAROCE_DV_DEVICE_ATTR_PLANES = 1 << 0,
+	METAROCE_DV_DEVICE_ATTR_PATHS_PER_PLANE = 1 << 1,
+	METAROCE_DV_DEVICE_ATTR_CC = 1 << 2,
+	METAROCE_DV_DEVICE_ATTR_OFFLOAD = 1 << 3,
+};
+
 struct metaroce_dv_device_attr {
 	/* Must be 0: there are no optional members yet. */
 	uint64_t comp_mask;
-	/* Bits by number: planes that there are, and those that are up. */
-	uint32_t planes;
-	uint32_t planes_up;
-	/* What queue pairs have unless they are given others. */
+	/*
+	 * What queue pairs have unless they are given others: bits by number
+	 * of planes that are used, also of those that there are not yet; paths
+	 * of a plane; the law of congestion control; enum metaroce_dv_offload.
+	 */
+	uint32_t used_planes;
 	uint32_t paths_per_plane;
 	uint32_t cc;
+	uint32_t offload;
+	/*
+	 * The rest is only queried.
+	 * Bits by number: planes that there are, and those that are up.
+	 */
+	uint32_t planes;
+	uint32_t planes_up;
 	/* Limits: paths of a plane, and of a connection. */
 	uint32_t max_paths_per_plane;
 	uint32_t max_paths;
 	/* Bits by enum metaroce_dv_cc. */
 	uint32_t cc_supported;
-	/* Of enum metaroce_dv_order. */
+	/* Of enum metaroce_dv_order: always, and what can be asked for. */
 	uint32_t ordering;
+	uint32_t ordering_supported;
 	/* Network devices by number of the plane; 0 where there is none. */
 	uint32_t ifindex[METAROCE_DV_MAX_PLANES];
 };
@@ -57,6 +90,8 @@ enum metaroce_dv_qp_flags {
 	METAROCE_DV_QP_FLAG_OWN_CONNECTION = 1 << 0,
 	/* The peer has answered. */
 	METAROCE_DV_QP_FLAG_ESTABLISHED = 1 << 1,
+	/* A NIC carries the queue pair. */
+	METAROCE_DV_QP_FLAG_OFFLOADED = 1 << 2,
 };
 
 /* Members of struct metaroce_dv_qp_attr that can be set. */
@@ -65,6 +100,7 @@ enum metaroce_dv_qp_attr_mask {
 	METAROCE_DV_QP_ATTR_PATHS_PER_PLANE = 1 << 1,
 	METAROCE_DV_QP_ATTR_CC = 1 << 2,
 	METAROCE_DV_QP_ATTR_ORDERING = 1 << 3,
+	METAROCE_DV_QP_ATTR_OFFLOAD = 1 << 4,
 };
 
 struct metaroce_dv_qp_attr {
@@ -76,6 +112,8 @@ struct metaroce_dv_qp_attr {
 	uint32_t cc;
 	/* Of enum metaroce_dv_order. */
 	uint32_t ordering;
+	/* enum metaroce_dv_offload */
+	uint32_t offload;
 	/*
 	 * The rest is only queried: of enum metaroce_dv_qp_flags; the planes
 	 * that are up; how many paths there are; the connection's number, 0
@@ -91,6 +129,10 @@ bool metaroce_dv_is_supported(struct ibv_device *device);
 
 int metaroce_dv_query_device(struct ibv_context *context,
 			     struct metaroce_dv_device_attr *attr);
+
+int metaroce_dv_modify_device(struct ibv_context *context,
+			      const struct metaroce_dv_device_attr *attr,
+			      uint32_t attr_mask);
 
 int metaroce_dv_query_qp(struct ibv_qp *qp, struct metaroce_dv_qp_attr *attr);
 
