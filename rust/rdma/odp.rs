@@ -150,8 +150,16 @@ impl WorkItem for OnDemand {
 impl PinnedDrop for OnDemand {
     /// Process context.
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the invariant of `raw` this owns it; the callee waits for callbacks that run.
-        unsafe { bindings::metaroce_odp_release(self.raw.as_ptr()) };
+        let raw = self.raw.as_ptr();
+        // SAFETY: By the invariant of `raw` this owns it. The lock is held where that is needed, and
+        // nobody uses pages any more that are found in the list. The last callee waits for callbacks
+        // that run.
+        unsafe {
+            bindings::metaroce_odp_lock(raw);
+            Self::forget(&self.pages);
+            bindings::metaroce_odp_unlock(raw);
+            bindings::metaroce_odp_release(raw);
+        }
     }
 }
 
@@ -459,10 +467,25 @@ impl OnDemand {
             return;
         }
         synchronize_rcu_expedited();
+        // SAFETY: The lock is held, and users have just been waited for.
+        unsafe { Self::forget(slots) };
+    }
+
+    /// Takes pages out of the list. Those that may have been written to are dirty, which nobody else
+    /// knows: the process's page table does not say so, and a clean page may be thrown away.
+    ///
+    /// # Safety
+    ///
+    /// The lock must be held, without which the memory management takes no page of the list away,
+    /// and nobody must use the pages any more.
+    unsafe fn forget(slots: &[Atomic<usize>]) {
         for slot in slots {
+            if slot.load(Relaxed) == 0 {
+                continue;
+            }
             let entry = slot.xchg(0, Full);
             if page_of(entry) != 0 && entry & WRITABLE != 0 {
-                // SAFETY: The page stays until the callback returns.
+                // SAFETY: By the requirements of this function the page stays.
                 unsafe {
                     bindings::metaroce_page_set_dirty(core::ptr::with_exposed_provenance_mut(
                         page_of(entry),

@@ -72,6 +72,7 @@ static void add_all(void)
 	tests_mw();
 	tests_srq();
 	tests_odp();
+	tests_odp_dirty();
 	tests_dmabuf();
 	tests_ud();
 	tests_ud_odp();

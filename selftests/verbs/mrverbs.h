@@ -262,6 +262,7 @@ void tests_atomic(void);
 void tests_mw(void);
 void tests_srq(void);
 void tests_odp(void);
+void tests_odp_dirty(void);
 void tests_dmabuf(void);
 void tests_ud(void);
 void tests_ud_odp(void);
