@@ -213,11 +213,15 @@ impl QpType {
     }
 
     /// Returns whether a queue pair of this type may go from one state to another with exactly
-    /// these attributes.
+    /// these attributes; none of a type without a name here.
     fn may_modify(self, from: QpState, to: QpState, mask: AttrMask) -> bool {
+        if matches!(self, Self::Other(_)) {
+            return false;
+        }
         // CAST: The enumeration has the values of the C one.
         //
-        // SAFETY: There are no requirements.
+        // SAFETY: States and type are what the callee's table is indexed by: it has all states, and
+        // the types that have a name here.
         unsafe { bindings::ib_modify_qp_is_ok(from as u32, to as u32, self.as_raw(), mask.0) }
     }
 }
