@@ -260,7 +260,8 @@ impl<T: Operations> UnregisteredDevice<T> {
             _data: PhantomData,
         };
 
-        // SAFETY: Nobody else uses the device yet.
+        // SAFETY: `dev` was just allocated, and is neither registered nor in the list: nobody else can
+        // come to it.
         unsafe {
             // CAST: The constant is that of the member.
             (*dev).node_type = bindings::RDMA_NODE_IB_CA as u8;
@@ -292,7 +293,8 @@ impl<T: Operations> UnregisteredDevice<T> {
             },
             GFP_KERNEL,
         )?;
-        // SAFETY: The device is set up by the type invariant.
+        // SAFETY: By the type invariant the device is set up, with its operations, and not registered;
+        // `name` is a C string.
         to_result(unsafe {
             bindings::ib_register_device(
                 self.raw.as_ptr(),

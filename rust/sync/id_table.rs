@@ -28,6 +28,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
+/// - `xa` is set up from the end of the initialiser until the drop.
 /// - Every entry of `xa` comes from [`Arc::into_raw`], and the table owns that reference.
 /// - The reference of an entry that was in `xa` is dropped after an RCU grace period that began
 ///   when the entry was not in `xa` any more, or while nobody else can use the table.
@@ -63,6 +64,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
         const { assert!(align_of::<T>() >= 4) };
 
         pin_init!(Self {
+            // INVARIANT: Empty, so that there is no entry to say anything of.
             xa <- Opaque::ffi_init(|slot| {
                 // SAFETY: `slot` is valid for writes.
                 unsafe { bindings::metaroce_xa_init(slot) }
@@ -81,7 +83,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
         let entry = Arc::into_raw(object);
         // INVARIANT: If it succeeds, then the reference belongs to the table.
         //
-        // SAFETY: The xarray is initialised.
+        // SAFETY: By the type invariants the xarray is set up.
         let ret =
             unsafe { bindings::metaroce_xa_insert_bh(self.xa.get(), id, entry.cast_mut().cast()) };
         to_result(ret).inspect_err(|_| {
@@ -106,8 +108,8 @@ impl<T: Send + Sync + 'static> IdTable<T> {
         let mut id = 0;
         // INVARIANT: If it succeeds, then the reference belongs to the table.
         //
-        // SAFETY: The xarray is initialised. `next` is used by this call only, under the lock of
-        // the xarray. `id` is valid for writes.
+        // SAFETY: By the type invariants the xarray is set up. `next` is used by this call only, under
+        // the lock of the xarray. `id` is valid for writes.
         let ret = unsafe {
             bindings::metaroce_xa_alloc_cyclic_bh(
                 self.xa.get(),
@@ -134,7 +136,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
         let guard = rcu::read_lock();
         // CAST: `unsigned long` is no narrower than 32 bits; so for all below.
         //
-        // SAFETY: The xarray is initialised.
+        // SAFETY: By the type invariants the xarray is set up.
         let entry = unsafe { bindings::xa_load(self.xa.get(), id as c_ulong) };
         if entry.is_null() {
             return None;
@@ -167,7 +169,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
         let entry = Arc::into_raw(object);
         // INVARIANT: If it succeeds, then the reference belongs to the table.
         //
-        // SAFETY: The xarray is initialised.
+        // SAFETY: By the type invariants the xarray is set up.
         let old =
             unsafe { bindings::metaroce_xa_replace_bh(self.xa.get(), id, entry.cast_mut().cast()) };
         if old.is_null() {
@@ -186,7 +188,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     /// Takes the object of number `id` out, and waits until no user of [`IdTable::with`] has it,
     /// and whoever looked it up with bottom halves disabled has enabled them. Process context.
     pub fn remove(&self, id: u32) -> Option<Arc<T>> {
-        // SAFETY: The xarray is initialised.
+        // SAFETY: By the type invariants the xarray is set up.
         let entry = unsafe { bindings::metaroce_xa_erase_bh(self.xa.get(), id) };
         if entry.is_null() {
             return None;
@@ -215,7 +217,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
     fn find(&self, id: u32) -> Option<(u32, Arc<T>)> {
         let mut index = id as c_ulong;
         let guard = rcu::read_lock();
-        // SAFETY: The xarray is initialised, `index` is valid for reads and writes.
+        // SAFETY: By the type invariants the xarray is set up; `index` is valid for reads and writes.
         let entry = unsafe {
             bindings::metaroce_xa_find(self.xa.get(), &raw mut index, u32::MAX as c_ulong)
         };
@@ -234,7 +236,7 @@ impl<T: Send + Sync + 'static> IdTable<T> {
 impl<T: Send + Sync + 'static> PinnedDrop for IdTable<T> {
     fn drop(self: Pin<&mut Self>) {
         while let Some((id, object)) = self.find(0) {
-            // SAFETY: The xarray is initialised.
+            // SAFETY: By the type invariants the xarray is set up.
             let entry = unsafe { bindings::metaroce_xa_erase_bh(self.xa.get(), id) };
             // INVARIANT: Nobody else can use the table.
             //
@@ -243,7 +245,7 @@ impl<T: Send + Sync + 'static> PinnedDrop for IdTable<T> {
             drop(unsafe { Arc::from_raw(entry.cast_const().cast::<T>()) });
             drop(object);
         }
-        // SAFETY: The xarray is initialised, and not used hereafter.
+        // SAFETY: By the type invariants the xarray is set up; it is not used hereafter.
         unsafe { bindings::xa_destroy(self.xa.get()) };
     }
 }
