@@ -54,12 +54,15 @@ modules: ## metaroce.ko for the stock kernel, in build/module
 provider: ## the libibverbs provider, in build/libmetaroce
 	$(Q)$(ENTER) make -s -C tools/libmetaroce OUT=$(BUILD)/libmetaroce
 
-.PHONY: rdma-core-series rdma-core-build
+.PHONY: rdma-core-series rdma-core-build rdma-core-packages
 rdma-core-series: ## the provider as patches against rdma-core, in build/rdma-core/patches
 	$(Q)$(ENTER) tools/rdma-core/series $(BUILD)/rdma-core
 
 rdma-core-build: ## … and rdma-core built with them
 	$(Q)$(ENTER) tools/rdma-core/series $(BUILD)/rdma-core --build
+
+rdma-core-packages: rdma-core-series ## … and Debian's packages of it, in build/rdma-core/debs
+	$(Q)tools/rdma-core/packages $(BUILD)/rdma-core
 
 ##@ Install
 
