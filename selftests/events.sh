@@ -84,6 +84,36 @@ test_primary_plane_goes() {
 	check_traffic
 }
 
+# migrations N: so many migrations were told, and the next one would be
+migrations() {
+	[ "$(grep -c migrated "$log")" = "$1" ] && [ "$(grep -c armed "$log")" = $(($1 + 1)) ]
+}
+
+# A queue pair that asks for it is told when its connection leaves a plane.
+test_path_migrates() {
+	need_metaroce
+	hosts_up 2
+	log=$SCRATCH/migrate.$$
+	defer "rm -f $log $log.in"
+	mkfifo "$log.in"
+	"$MRVERBS" migrate "$DEV_A" "$DEV_B" <"$log.in" >"$log" 2>&1 &
+	defer "kill $! 2>/dev/null"
+	exec {migrate_fd}>"$log.in"
+	log_says "$log" armed
+	check_traffic
+	migrations 0 || fail "an event without a cause"
+	port_of "$NS_A" p1 down
+	wait_for "an event for plane 1" migrations 1
+	port_of "$NS_A" p1 up
+	# Back home: not a flight from anything.
+	check_traffic
+	migrations 1 || fail "an event for the way back"
+	# The peer's side of a plane.
+	port_of "$NS_B" p0 down
+	wait_for "an event for plane 0" migrations 2
+	exec {migrate_fd}>&-
+}
+
 test_device_goes() {
 	hosts_up 1
 	watch_up
@@ -96,5 +126,6 @@ ktap_run_all \
 	test_port_of_two_planes \
 	test_GIDs_change \
 	test_primary_plane_goes \
+	test_path_migrates \
 	test_device_goes
 ktap_exit

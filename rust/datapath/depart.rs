@@ -60,6 +60,7 @@ impl Qp {
             if old.is_some() {
                 self.introduce(&inner, &new);
                 inner.conn = Some(new.clone());
+                inner.watch_planes();
                 // What was sent before `modify` to RTS there is none of.
                 if inner.state != QpState::ReadyToReceive {
                     inner.send.restart(now());

@@ -38,6 +38,7 @@ pub(crate) mod host;
 pub(crate) mod limits;
 mod local;
 mod memory;
+mod migration;
 pub(crate) mod mr;
 pub(crate) mod mw;
 mod notice;

@@ -159,6 +159,7 @@ impl Qp {
         inner.rq_base = rq_base;
         inner.nak = nak.as_ref().and_then(Nak::from_desc);
         inner.conn = Some(conn.clone());
+        inner.watch_planes();
         inner.foreign = None;
         inner.frozen = false;
         self.arm(&inner);

@@ -16,6 +16,8 @@ pub enum QpEvent {
     Established = bindings::ib_event_type_IB_EVENT_COMM_EST,
     /// The send queue is drained.
     SqDrained = bindings::ib_event_type_IB_EVENT_SQ_DRAINED,
+    /// The connection went over to other planes.
+    PathMigrated = bindings::ib_event_type_IB_EVENT_PATH_MIG,
     /// The last receive of a queue pair with a shared receive queue was taken.
     LastWqeReached = bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED,
 }

@@ -93,7 +93,7 @@ attr_mask! {
     SQ_PSN = ib_qp_attr_mask_IB_QP_SQ_PSN,
     /// [`QpAttr::max_dest_rd_atomic`].
     MAX_DEST_RD_ATOMIC = ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC,
-    /// The migration state, which RoCE does not have.
+    /// [`QpAttr::path_mig_state`].
     PATH_MIG_STATE = ib_qp_attr_mask_IB_QP_PATH_MIG_STATE,
     /// The sizes of the queues.
     CAP = ib_qp_attr_mask_IB_QP_CAP,
@@ -350,6 +350,33 @@ pub struct QpAttr {
     pub timeout: u8,
     pub retry_cnt: u8,
     pub rnr_retry: u8,
+    pub path_mig_state: MigState,
+}
+
+/// Whether the next migration of the path is reported (IBTA 1.6, 17.2.8.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MigState {
+    /// It is not.
+    #[default]
+    Migrated = bindings::ib_mig_state_IB_MIG_MIGRATED,
+    /// An alternate path is to be agreed on.
+    Rearm = bindings::ib_mig_state_IB_MIG_REARM,
+    /// It is, and makes the state [`Self::Migrated`].
+    Armed = bindings::ib_mig_state_IB_MIG_ARMED,
+}
+
+impl TryFrom<bindings::ib_mig_state> for MigState {
+    type Error = Error;
+
+    fn try_from(state: bindings::ib_mig_state) -> Result<Self> {
+        match state {
+            bindings::ib_mig_state_IB_MIG_MIGRATED => Ok(Self::Migrated),
+            bindings::ib_mig_state_IB_MIG_REARM => Ok(Self::Rearm),
+            bindings::ib_mig_state_IB_MIG_ARMED => Ok(Self::Armed),
+            _ => Err(EINVAL),
+        }
+    }
 }
 
 impl QpAttr {
@@ -370,6 +397,9 @@ impl QpAttr {
         }
         if mask.contains(AttrMask::PATH_MTU) {
             this.path_mtu = attr.path_mtu.try_into()?;
+        }
+        if mask.contains(AttrMask::PATH_MIG_STATE) {
+            this.path_mig_state = attr.path_mig_state.try_into()?;
         }
         if mask.contains(AttrMask::ADDRESS) {
             // SAFETY: By the requirements of this function.
@@ -421,6 +451,9 @@ impl QpAttr {
         set(AttrMask::MIN_RNR_TIMER, |a, n| {
             a.min_rnr_timer = n.min_rnr_timer
         });
+        set(AttrMask::PATH_MIG_STATE, |a, n| {
+            a.path_mig_state = n.path_mig_state
+        });
         set(AttrMask::SQ_PSN, |a, n| a.sq_psn = n.sq_psn);
         set(AttrMask::MAX_DEST_RD_ATOMIC, |a, n| {
             a.max_dest_rd_atomic = n.max_dest_rd_atomic;
@@ -434,7 +467,7 @@ impl QpAttr {
         attr.qp_state = self.state as u32;
         attr.cur_qp_state = self.current_state as u32;
         attr.path_mtu = self.path_mtu as u32;
-        attr.path_mig_state = bindings::ib_mig_state_IB_MIG_MIGRATED;
+        attr.path_mig_state = self.path_mig_state as u32;
         attr.rq_psn = self.rq_psn;
         attr.sq_psn = self.sq_psn;
         attr.dest_qp_num = self.dest_qp_num;

@@ -24,8 +24,9 @@ impl QpEvents {
             QpEvent::RequestError => bindings::metaroce_ofl_event_METAROCE_OFL_QP_REQ_ERR,
             QpEvent::AccessError => bindings::metaroce_ofl_event_METAROCE_OFL_QP_ACCESS_ERR,
             QpEvent::SqDrained => bindings::metaroce_ofl_event_METAROCE_OFL_SQ_DRAINED,
-            // The core knows the state; shared receive queues are not for devices.
-            QpEvent::Established | QpEvent::LastWqeReached => return,
+            // The core knows the state; shared receive queues are not for devices, nor is it told of
+            // migrations.
+            QpEvent::Established | QpEvent::PathMigrated | QpEvent::LastWqeReached => return,
         };
         self.0.report(event);
     }

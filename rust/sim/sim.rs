@@ -64,6 +64,7 @@ mod datapath {
     pub(crate) mod limits;
     mod local;
     mod memory;
+    mod migration;
     mod mr;
     mod mw;
     mod order;

@@ -4,7 +4,7 @@
  *
  *   mrverbs test [-6] [-k PART_OF_NAME] [-x PART_OF_NAME] DEVICE_A DEVICE_B GROUP...
  *   mrverbs list
- *   mrverbs soak|flood|hold|member|stall|info|scale|cm_... ... for the shell tests
+ *   mrverbs soak|flood|hold|member|stall|migrate|info|scale|cm_... ... for the shell tests
  *
  * Prints KTAP. Each test runs in a child process, so that it can be stopped,
  * and so that what it leaves behind is cleaned up by the kernel.
@@ -83,6 +83,7 @@ static void add_all(void)
 	tests_dv();
 	tests_dv_device();
 	tests_dv_order();
+	tests_migrate();
 }
 
 static bool selected(const struct test *test, const char *part, const char *without,
@@ -230,7 +231,7 @@ int main(int argc, char **argv)
 		{ "flood", cmd_flood }, { "hold", cmd_hold }, { "info", cmd_info },
 		{ "member", cmd_member }, { "stall", cmd_stall },
 		{ "cm_serve", cmd_cm_serve }, { "cm_connect", cmd_cm_connect },
-		{ "scale", cmd_scale },
+		{ "scale", cmd_scale }, { "migrate", cmd_migrate },
 	};
 	size_t i;
 

@@ -273,6 +273,7 @@ void tests_ex(void);
 void tests_dv(void);
 void tests_dv_device(void);
 void tests_dv_order(void);
+void tests_migrate(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);
@@ -284,5 +285,6 @@ int cmd_info(int argc, char **argv);
 int cmd_cm_serve(int argc, char **argv);
 int cmd_cm_connect(int argc, char **argv);
 int cmd_scale(int argc, char **argv);
+int cmd_migrate(int argc, char **argv);
 
 #endif /* MRVERBS_H */

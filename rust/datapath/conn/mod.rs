@@ -176,6 +176,8 @@ pub(crate) struct Conn {
     /// Somebody is in [`Self::run`]; who else comes asks for another round and leaves.
     running: Atomic<bool>,
     again: Atomic<bool>,
+    /// Some queue pair wants to know when planes are left.
+    watched: Atomic<bool>,
     #[pin]
     retire: Work<Self, RETIRE>,
     #[pin]
@@ -244,6 +246,7 @@ impl Conn {
                 timer <- Timer::new(),
                 running: Atomic::new(false),
                 again: Atomic::new(false),
+                watched: Atomic::new(false),
                 retire <- new_work!("Conn::retire"),
                 resume <- new_work!("Conn::resume"),
             }),

@@ -15,7 +15,10 @@ use super::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    }, //
 };
 use proto::wire::{
     Gid,
@@ -23,6 +26,11 @@ use proto::wire::{
 };
 
 impl Conn {
+    /// Sees to it that queue pairs are told of the next migration, see [`Conn::conclude`].
+    pub(in crate::datapath) fn watch_planes(&self) {
+        self.watched.store(true, Relaxed);
+    }
+
     /// A local plane went up or down. Process context.
     pub(in crate::datapath) fn set_plane_up(self: &Arc<Self>, ifindex: u32, up: bool) {
         {

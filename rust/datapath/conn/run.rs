@@ -5,7 +5,10 @@
 use super::{
     super::{
         now,
-        qp::Qp, //
+        qp::{
+            self,
+            Qp, //
+        }, //
     },
     Conn,
     RESUME,
@@ -70,10 +73,12 @@ impl Conn {
     /// Acts on what the transport has found out, and sets the timer.
     pub(in crate::datapath) fn conclude(&self) {
         let mut lost = false;
+        let mut migrated = false;
         let timeout = {
             let mut inner = self.inner.lock();
             while let Some(event) = inner.proto.poll_event() {
                 lost |= matches!(event, Event::PeerRestarted | Event::PeerClosed);
+                migrated |= event == Event::Migrated;
                 if event == Event::PathsChanged {
                     // The peer's planes may have other addresses now.
                     inner.routes.clear();
@@ -84,24 +89,25 @@ impl Conn {
             [timeout, idle].into_iter().flatten().min()
         };
         if lost {
-            self.for_each_qp(|qp| {
-                let mut qp_inner = qp.inner.lock();
-                if qp_inner
-                    .conn
-                    .as_deref()
-                    .is_some_and(|c| core::ptr::eq(c, self))
-                {
-                    qp.peer_lost(&mut qp_inner);
-                }
-            });
+            self.for_each_qp(|qp, inner| qp.peer_lost(inner));
+        }
+        // Each of them is told once, and asks again if it wants to be.
+        if migrated && self.watched.xchg(false, Full) {
+            self.for_each_qp(|qp, inner| qp.migrated(inner));
         }
         if let Some(at) = timeout {
             self.timer.arm_by(at);
         }
     }
 
-    fn for_each_qp(&self, f: impl Fn(&Qp)) {
-        self.endpoint.host().qps.for_each(|_, qp| f(&qp));
+    /// Calls `f` with each queue pair of the connection.
+    fn for_each_qp(&self, f: impl Fn(&Qp, &mut qp::Locked<'_>)) {
+        self.endpoint.host().qps.for_each(|_, qp| {
+            let mut inner = qp.inner.lock();
+            if inner.belongs_to(self) {
+                f(&qp, &mut inner);
+            }
+        });
     }
 }
 

@@ -55,6 +55,7 @@ impl Qp {
             to.map(|to| {
                 inner.attr.apply(attr, mask);
                 let old = self.enter(&mut inner, to, conn.clone());
+                inner.watch_planes();
                 self.arm(&inner);
                 (old, inner.conn.clone())
             })

@@ -14,13 +14,16 @@ pub enum Event {
     PeerClosed,
     /// The set of usable paths changed.
     PathsChanged,
+    /// Paths moved to other planes, because theirs are down or carry nothing.
+    Migrated,
 }
 
-const ALL: [Event; 4] = [
+const ALL: [Event; 5] = [
     Event::Established,
     Event::PeerRestarted,
     Event::PeerClosed,
     Event::PathsChanged,
+    Event::Migrated,
 ];
 
 /// Events that wait; each at most once, in the order of their definition.

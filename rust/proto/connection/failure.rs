@@ -12,7 +12,7 @@
 //!
 //! Paths that are not at home have one of them, the scout, try the way there now and then.
 
-use super::{Connection, NakStore, Paths, Slots};
+use super::{Connection, Event, NakStore, Paths, Slots};
 use crate::packet::PathId;
 use crate::time::{Duration, Instant};
 
@@ -76,6 +76,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             return;
         };
         self.stats.planes_left += 1;
+        self.events.push(Event::Migrated);
         for i in 0..self.n_paths {
             let path = PathId(i);
             if self.planes_of(path) != Some(planes) {

@@ -141,6 +141,7 @@ impl<S: Slots, P: Paths<S>, N: NakStore> Connection<S, P, N> {
             // Neither packets nor their ACKs come through any more.
             self.write_off(path);
             self.stats.reroutes_plane += 1;
+            self.events.push(Event::Migrated);
         }
     }
 

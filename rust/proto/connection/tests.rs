@@ -562,9 +562,11 @@ fn a_plane_down_moves_its_paths_and_a_plane_up_brings_them_back() {
     shake(now, &mut a, &mut b);
     assert_eq!(b.poll_event(), Some(Event::Established));
     assert_eq!(b.poll_event(), Some(Event::PathsChanged));
+    assert_eq!(b.poll_event(), Some(Event::Migrated));
     assert!((0..b.n_paths()).all(|i| b.route(PathId(i)).unwrap().local_plane != 2));
     shake(now, &mut b, &mut a);
     assert!(a.poll_timeout().is_none());
+    assert!(core::iter::from_fn(|| a.poll_event()).any(|e| e == Event::Migrated));
     // Not before a probe has been answered there.
     a.set_local_plane(now, 2, true);
     assert_ne!(a.route(PathId(2)).unwrap().local_plane, 2);
@@ -574,6 +576,8 @@ fn a_plane_down_moves_its_paths_and_a_plane_up_brings_them_back() {
     assert!(answer_probes(now, &mut a, &mut b) > 0);
     assert_eq!(a.route(PathId(2)).unwrap().local_plane, 2);
     assert_eq!(a.plane_stats(2).unwrap().downs, 1);
+    // The way home is no flight from anything.
+    assert!(!core::iter::from_fn(|| a.poll_event()).any(|e| e == Event::Migrated));
     // With all planes down nothing is sent, and nothing breaks.
     for p in 0..4 {
         a.set_local_plane(now, p, false);

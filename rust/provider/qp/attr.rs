@@ -10,6 +10,7 @@ use crate::{
         qp::{
             AddressVector,
             AttrMask,
+            MigState,
             QpAttr, //
         },
     },
@@ -28,8 +29,9 @@ const ACCESS: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
 
 /// Checks the values of attributes, each for itself; `EINVAL` as verbs want it.
 pub(super) fn check(attr: &QpAttr, mask: AttrMask) -> Result {
-    // RoCE has neither.
-    if mask.contains(AttrMask::ALT_PATH) || mask.contains(AttrMask::PATH_MIG_STATE) {
+    // RoCE has no alternate path; what a path migrates to are the other planes.
+    let rearm = mask.contains(AttrMask::PATH_MIG_STATE) && attr.path_mig_state == MigState::Rearm;
+    if mask.contains(AttrMask::ALT_PATH) || rearm {
         return Err(EOPNOTSUPP);
     }
     let limits = [
