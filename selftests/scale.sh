@@ -55,25 +55,37 @@ rounds() {
 	scale "$@"
 }
 
-# scale_end, and what is left is less than a few KiB for each of these: nothing_stays NUMBER
+# nothing_stays NUMBER GIDS COUNT...: scale_end, and what is left is less than a few KiB
+# for each of NUMBER. Slabs that are used in part look like that as well, once or
+# twice; a leak does in every round.
 nothing_stays() {
+	local limit=$((2 * $1)) round
+
+	shift
 	scale_end
-	[ $((memory[end] - memory[0])) -lt $((2 * $1)) ] || fail "they leave memory behind"
+	for round in 1 2 3; do
+		[ $((memory[end] - memory[0])) -ge "$limit" ] || return 0
+		scale "$@"
+		scale_end
+	done
+	[ $((memory[end] - memory[0])) -lt "$limit" ] || fail "$round more rounds leave memory behind"
 }
 
 test_queue_pairs() {
+	local counts=(1 1 $((QPS / 4)) $((QPS / 2)) "$QPS")
+
 	need_metaroce
 	hosts_up 2
 	neighbours_known 2
-	rounds 1 1 $((QPS / 4)) $((QPS / 2)) "$QPS"
+	rounds "${counts[@]}"
 	[ "$(counter "$DEV_A" connections)" = 1 ] || fail "more than one connection"
 	echo "for each queue pair: $(((memory[$QPS] - memory[$((QPS / 4))]) * 1024 / 2 /
 		(QPS - QPS / 4))) bytes in the kernel"
-	nothing_stays "$QPS"
+	nothing_stays "$QPS" "${counts[@]}"
 }
 
 test_connections() {
-	local i n=$((GIDS * GIDS)) of_qps
+	local i n=$((GIDS * GIDS)) of_qps counts
 
 	need_metaroce
 	hosts_up 2
@@ -84,14 +96,15 @@ test_connections() {
 	done
 	wait_for "GIDs of $DEV_A" has_gids "$DEV_A"
 	wait_for "GIDs of $DEV_B" has_gids "$DEV_B"
-	rounds "$GIDS" 1 "$n" $((2 * n))
+	counts=("$GIDS" 1 "$n" $((2 * n)))
+	rounds "${counts[@]}"
 	[ "$(counter "$DEV_A" connections)" = "$n" ] ||
 		fail "$(counter "$DEV_A" connections) connections, not $n"
 	# The second half had no new connection.
 	of_qps=$((memory[$((2 * n))] - memory[$n]))
 	echo "for each connection: $(((memory[$n] - memory[1] - of_qps) * 1024 / 2 / (n - 1)))" \
 		"bytes in the kernel"
-	nothing_stays $((2 * n))
+	nothing_stays $((2 * n)) "${counts[@]}"
 }
 
 # The other host knows it, as its look-up takes ib_core a second: another_address NAMESPACE PEER HOST
