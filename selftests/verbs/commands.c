@@ -174,7 +174,7 @@ int cmd_hold(int argc, char **argv)
 		CHECK(dma_mr || errno == EOPNOTSUPP, "ibv_reg_dmabuf_mr: %m");
 		dma_buf_free(&dma);
 	}
-	printf("ready\n");
+	printf("regions %d\nready\n", dma_mr ? 2 : 1);
 	fflush(stdout);
 	for (;;) {
 		struct ibv_async_event event;
