@@ -195,11 +195,13 @@ test_device_goes_while_connected() {
 	local server client
 
 	hosts_up 1
-	in_a timeout "$PATIENCE" rping -s -a "$(addr4 1 0)" -C 1000000 >"$SCRATCH/server.$$" 2>&1 &
+	ip netns exec "$NS_A" timeout "$PATIENCE" rping -s -a "$(addr4 1 0)" -C 1000000 \
+		>"$SCRATCH/server.$$" 2>&1 &
 	server=$!
 	defer "kill -9 $server 2>/dev/null; rm -f $SCRATCH/server.$$"
 	wait_for "the server listens" cm_listens
-	in_b timeout "$PATIENCE" rping -c -a "$(addr4 1 0)" -C 1000000 >"$SCRATCH/client.$$" 2>&1 &
+	ip netns exec "$NS_B" timeout "$PATIENCE" rping -c -a "$(addr4 1 0)" -C 1000000 \
+		>"$SCRATCH/client.$$" 2>&1 &
 	client=$!
 	defer "kill -9 $client 2>/dev/null; rm -f $SCRATCH/client.$$"
 	wait_for "a connection" cm_connected

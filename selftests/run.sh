@@ -46,6 +46,8 @@ leaks() {
 
 	rdma link show | sed 's/^/left: /'
 	ip netns list | sed -n 's/^mr[ab][0-9]/left: namespace &/p'
+	# Without a name they live as long as somebody is in them.
+	lsns -nr -t net -o NS,PID,COMMAND 2>/dev/null | sed -n '2,$s/^/left: namespace with /p'
 	refs=$(module_refs)
 	[ "${refs:-0}" = 0 ] || echo "left: $refs references to $MODULE"
 }

@@ -130,11 +130,13 @@ test_retransmissions() {
 test_datagrams() {
 	hosts_up 1
 	rdma statistic qp set link "$DEV_A/1" auto type on || fail "auto type on"
-	in_a ibv_ud_pingpong -d "$DEV_A" -g "$(gid_index "$DEV_A")" -n 100000000 >/dev/null 2>&1 &
+	# Not by in_a: of a function in the background, the shell is what kill would end.
+	ip netns exec "$NS_A" ibv_ud_pingpong -d "$DEV_A" -g "$(gid_index "$DEV_A")" -n 100000000 \
+		>/dev/null 2>&1 &
 	defer "kill -9 $! 2>/dev/null"
 	wait_for "the server" server_listens 18515
-	in_b ibv_ud_pingpong -d "$DEV_B" -g "$(gid_index "$DEV_B")" -n 100000000 "$(addr4 1 0)" \
-		>/dev/null 2>&1 &
+	ip netns exec "$NS_B" ibv_ud_pingpong -d "$DEV_B" -g "$(gid_index "$DEV_B")" -n 100000000 \
+		"$(addr4 1 0)" >/dev/null 2>&1 &
 	defer "kill -9 $! 2>/dev/null"
 	wait_for "datagrams sent" qp_above "$DEV_A" tx_datagrams 100
 	wait_for "datagrams received" qp_above "$DEV_A" rx_datagrams 100
