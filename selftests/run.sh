@@ -61,8 +61,24 @@ for name in "${tests[@]}"; do
 	[ -x "$name" ] || { echo "run.sh: no test $name" >&2; exit "$KSFT_FAIL"; }
 done
 
+# failures FILE: what a test's output says of each of its failures and after its end, not more than
+# 20 lines of each
+failures() {
+	awk '
+		function told() {
+			for (i = n > 20 ? n - 19 : 1; i <= n; i++) print line[i]
+			n = 0
+		}
+		/^ok [0-9]/ { n = 0; next }
+		/^(TAP version|1\.\.|# Totals:)/ { next }
+		{ line[++n] = $0 }
+		/^not ok [0-9]/ { told() }
+		END { told() }' "$1"
+}
+
 out=$(mktemp "$SCRATCH/run.XXXXXX")
-trap 'rm -f "$out"' EXIT
+why=$(mktemp "$SCRATCH/why.XXXXXX")
+trap 'rm -f "$out" "$why"' EXIT
 pass=0 fails=0 skips=0
 failed_tests=()
 # What the kernel has lost before is not the tests' doing.
@@ -83,12 +99,13 @@ for name in "${tests[@]}"; do
 	planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$out" | head -n 1)
 	results=$(grep -cE '^(not )?ok [0-9]+' "$out")
 	if [ "${planned:-none}" != "$results" ]; then
-		echo "# $results results of ${planned:-no} tests planned"
+		echo "# $results results of ${planned:-no} tests planned" | tee -a "$out"
 		fails=$((fails + 1))
 		[ "$status" != 0 ] || status=$KSFT_FAIL
 	fi
 	log=$(log_since "$mark" | grep -E "$bad_log")
 	if [ -n "$log" ]; then
+		head -n 20 <<<"$log" | sed 's/^/kernel log: /' >>"$out"
 		log_since "$mark" | head -n 80 | sed 's/^/# kernel log: /'
 		fails=$((fails + 1))
 		status=$KSFT_FAIL
@@ -102,12 +119,19 @@ for name in "${tests[@]}"; do
 	left+=${left:+$'\n'}$(memory_left)
 	if [ -n "$left" ]; then
 		printf '# %s\n' "${left//$'\n'/$'\n# '}"
+		printf '%s\n' "$left" >>"$out"
 		fails=$((fails + 1))
 		status=$KSFT_FAIL
 	fi
 	ktap_result "$status" "selftests: metaroce: $name ($((SECONDS - began)) s)"
-	[ "$status" = 0 ] || [ "$status" = "$KSFT_SKIP" ] || failed_tests+=("$name")
+	[ "$status" = 0 ] || [ "$status" = "$KSFT_SKIP" ] || {
+		failed_tests+=("$name")
+		echo "--- $name" >>"$why"
+		failures "$out" >>"$why"
+	}
 done
+# Once more at the end, where it is not to be looked for among a thousand lines.
+sed 's/^/# /' "$why"
 [ ${#failed_tests[@]} = 0 ] || echo "# failed: ${failed_tests[*]}"
 echo "# Totals: pass:$pass fail:$fails xfail:0 xpass:0 skip:$skips error:0"
 [ ${#failed_tests[@]} = 0 ]
