@@ -42,7 +42,7 @@ endif
 all: modules provider
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 } \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 } \
 		/^##@/ { print "\n" substr($$0, 5) }' $(MAKEFILE_LIST)
 
 ##@ Build

@@ -241,6 +241,9 @@ int main(int argc, char **argv)
 	for (i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);
-	fprintf(stderr, "usage: %s test|list|soak|flood|hold|member|stall|info ...\n", argv[0]);
+	fprintf(stderr, "usage: %s", argv[0]);
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(stderr, "%s%s", i ? "|" : " ", commands[i].name);
+	fprintf(stderr, " ...\n");
 	return KSFT_FAIL;
 }
