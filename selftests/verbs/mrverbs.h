@@ -124,6 +124,25 @@ struct dma_buf {
 bool dma_buf_new(struct dma_buf *buf, size_t len);
 void dma_buf_free(struct dma_buf *buf);
 
+/* Memory that is not pinned, and was never touched. */
+struct area {
+	uint8_t *p;
+	size_t len;
+	struct ibv_mr *mr;
+};
+
+void *pages(size_t len);
+void area_new(struct area *area, struct host *host, size_t len, int access);
+void area_free(struct area *area);
+/* Whoever touches these pages waits until they are given. Returns the file of the faults. */
+int withhold(void *p, size_t len);
+bool is_wanted(int fd, int ms);
+/* Waits for the fault at a page. */
+void expect_fault(int fd, void *p);
+void give(int fd, void *p, size_t len);
+/* Who does something that it should not does it within this. */
+#define QUIET_MS	300
+
 /* A completion queue with a completion channel. */
 struct cq {
 	struct ibv_cq *cq;

@@ -3,13 +3,9 @@
 #include "mrverbs.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -18,46 +14,12 @@
 
 #define LEN	(64 * 1024 + 100U)
 
-/* Who does something that it should not does it within this. */
-#define QUIET_MS	300
-
 enum {
 	WR = 0xa1,
 	RECV = 0x100,
 };
 
-struct area {
-	uint8_t *p;
-	size_t len;
-	struct ibv_mr *mr;
-};
-
 #define ALL	(ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC)
-
-static void *pages(size_t len)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	CHECK(p != MAP_FAILED, "mmap of %zu bytes: %m", len);
-	return p;
-}
-
-static void area_new(struct area *area, struct host *host, size_t len, int access)
-{
-	area->len = len;
-	area->p = pages(len);
-	area->mr = ibv_reg_mr(host->pd, area->p, len, access | IBV_ACCESS_ON_DEMAND);
-	if (!area->mr && errno == EOPNOTSUPP)
-		SKIP("no on-demand paging");
-	CHECK(area->mr, "ibv_reg_mr of %zu bytes on %s: %m", len, host->name);
-}
-
-static void area_free(struct area *area)
-{
-	OK(ibv_dereg_mr(area->mr));
-	munmap(area->p, area->len);
-}
 
 struct setup {
 	struct pair pair;
@@ -128,6 +90,50 @@ static void atomics(struct env *env, const struct test *test)
 	}
 	CHECK_EQ(*(uint64_t *)(s.dst.p + 4096), 10, "value after");
 	tear_down(&s);
+}
+
+/* An atomic waits for its page for as long as that takes, and what comes after it for its turn. */
+static void late(struct env *env, const struct test *test)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = WR, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct area src, dst;
+	struct ibv_sge sge;
+	struct pair pair;
+	int fd;
+
+	(void)test;
+	/* Without a timeout nobody asks again. */
+	pair_new(&pair, env, OPTS(.qp_access = ALL, .timeout = 0));
+	area_new(&src, &env->a, 4096, IBV_ACCESS_LOCAL_WRITE);
+	area_new(&dst, &env->b, 4096, ALL);
+	fd = withhold(dst.p, dst.len);
+	sge = (struct ibv_sge){ (uintptr_t)src.p, 8, src.mr->lkey };
+	wr.sg_list = &sge;
+	wr.wr.atomic.rkey = dst.mr->rkey;
+	wr.wr.atomic.remote_addr = (uintptr_t)dst.p;
+	wr.wr.atomic.compare_add = 5;
+	for (int i = 0; i < 3; i++)
+		OK(ibv_post_send(pair.a.qp, &wr, &bad));
+	OK(post_recv(&pair.b, RECV, NULL, 0, 0));
+	OK(post_send(&pair.a, IBV_WR_SEND, WR + 1, NULL, 0, 0, NULL, 0, IBV_SEND_SIGNALED));
+	expect_fault(fd, dst.p);
+	sleep_ms(QUIET_MS);
+	cq_expect_empty(&pair.a.scq, "before the page is there");
+	cq_expect_empty(&pair.b.rcq, "before the page is there");
+	give(fd, dst.p, dst.len);
+	for (int i = 0; i < 3; i++)
+		cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
+	cq_expect(&pair.a.scq, WR + 1, IBV_WC_SUCCESS);
+	cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
+	CHECK_EQ(*(uint64_t *)src.p, 10, "value before the last");
+	CHECK_EQ(*(uint64_t *)dst.p, 15, "value after");
+	close(fd);
+	pair_free(&pair);
+	area_free(&src);
+	area_free(&dst);
 }
 
 /* Memory that is given back, and comes anew, is the process's new memory. */
@@ -330,49 +336,6 @@ static void not_changed(struct env *env, const struct test *test)
 		    EOPNOTSUPP);
 }
 
-/* Whoever touches a page of the area from the n-th on waits until it is given. Returns the faults. */
-static int withhold(struct area *area, size_t from)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register missing = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
-		SKIP("userfaultfd: %m");
-	missing.range.start = (uintptr_t)area->p + from;
-	missing.range.len = area->len - from;
-	CHECK(!ioctl(fd, UFFDIO_REGISTER, &missing), "UFFDIO_REGISTER: %m");
-	return fd;
-}
-
-static bool is_wanted(int fd, int ms)
-{
-	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
-
-	return poll(&pollfd, 1, ms) == 1;
-}
-
-/* Waits for the fault at an offset. */
-static void expect_fault(int fd, struct area *area, size_t at)
-{
-	struct uffd_msg msg;
-
-	CHECK(is_wanted(fd, WAIT_MS), "nobody wants the page at %zu", at);
-	CHECK(read(fd, &msg, sizeof(msg)) == sizeof(msg), "userfaultfd: %m");
-	CHECK_EQ(msg.event, UFFD_EVENT_PAGEFAULT, "event");
-	CHECK_EQ((msg.arg.pagefault.address - (uintptr_t)area->p) & -4096UL, at,
-		 "page that is wanted");
-}
-
-static void give(int fd, struct area *area, size_t from, size_t len)
-{
-	struct uffdio_zeropage zero = {
-		.range = { (uintptr_t)area->p + from, len },
-	};
-
-	CHECK(!ioctl(fd, UFFDIO_ZEROPAGE, &zero), "UFFDIO_ZEROPAGE: %m");
-}
-
 struct fetch {
 	struct host *host;
 	struct ibv_sge sge;
@@ -398,19 +361,19 @@ static void one_at_a_time(struct env *env, const struct test *test)
 
 	(void)test;
 	area_new(&area, &env->a, 4 << 20, ALL);
-	fd = withhold(&area, 0);
+	fd = withhold(area.p, area.len);
 	for (i = 0; i < 2; i++) {
 		f[i].host = &env->a;
 		f[i].sge = (struct ibv_sge){ (uintptr_t)area.p + (i << 21), 4096,
 					     area.mr->lkey };
 		CHECK(!pthread_create(&threads[i], NULL, fetch, &f[i]), "pthread_create");
 		if (i == 0)
-			expect_fault(fd, &area, 0);
+			expect_fault(fd, area.p);
 	}
 	CHECK(!is_wanted(fd, QUIET_MS), "two fetch pages of one region at the same time");
-	give(fd, &area, 0, 4096);
-	expect_fault(fd, &area, 1 << 21);
-	give(fd, &area, 1 << 21, 4096);
+	give(fd, area.p, 4096);
+	expect_fault(fd, area.p + (1 << 21));
+	give(fd, area.p + (1 << 21), 4096);
 	for (i = 0; i < 2; i++) {
 		pthread_join(threads[i], NULL);
 		OK(f[i].ret);
@@ -437,13 +400,13 @@ static void ahead(struct env *env, const struct test *test)
 	sge = (struct ibv_sge){ (uintptr_t)src.p, there, src.mr->lkey };
 	OK(ibv_advise_mr(env->a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
 			 &sge, 1));
-	fd = withhold(&src, there);
+	fd = withhold(src.p + there, len - there);
 	OK(post_send(&pair.a, IBV_WR_SEND, WR, src.p, len, src.mr->lkey, NULL, 0,
 		     IBV_SEND_SIGNALED));
 	CHECK(!is_wanted(fd, QUIET_MS), "all of a message is looked at before it is sent");
 	OK(post_recv(&pair.b, RECV, dst.p, len, dst.mr->lkey));
-	expect_fault(fd, &src, there);
-	give(fd, &src, there, len - there);
+	expect_fault(fd, src.p + there);
+	give(fd, src.p + there, len - there);
 	cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
 	cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
 	check(dst.p, there, 5, "data");
@@ -466,7 +429,7 @@ static void too_long(struct env *env, const struct test *test)
 	(void)test;
 	pair_new(&pair, env, OPTS());
 	area_new(&src, &env->a, max + 4096, IBV_ACCESS_LOCAL_WRITE);
-	fd = withhold(&src, 0);
+	fd = withhold(src.p, src.len);
 	OK(post_send(&pair.a, IBV_WR_SEND, WR, src.p, max + 1, src.mr->lkey, NULL, 0,
 		     IBV_SEND_SIGNALED));
 	CHECK(cq_wait(&pair.a.scq, &wc, WAIT_MS), "no completion");
@@ -496,9 +459,9 @@ int cmd_stall(int argc, char **argv)
 	host_open(&env.b, argv[2], false);
 	pair_new(&pair, &env, OPTS());
 	area_new(&area, &env.a, 1 << 20, IBV_ACCESS_LOCAL_WRITE);
-	fd = withhold(&area, 0);
+	fd = withhold(area.p, area.len);
 	OK(post_send(&pair.a, IBV_WR_SEND, WR, area.p, 100, area.mr->lkey, NULL, 0, 0));
-	expect_fault(fd, &area, 0);
+	expect_fault(fd, area.p);
 	printf("ready\n");
 	fflush(stdout);
 	return pause();
@@ -511,6 +474,7 @@ void tests_odp(void)
 	test_add("odp", operations, 0, IBV_WR_RDMA_WRITE_WITH_IMM, 0, "Write with immediate");
 	test_add("odp", operations, 0, IBV_WR_RDMA_READ, 0, "Read");
 	TEST("odp", atomics, "atomics");
+	TEST("odp", late, "atomics whose page comes late");
 	TEST("odp", given_back, "memory given back");
 	TEST("odp", mapped_anew, "another mapping");
 	TEST("odp", after_fork, "after a fork");

@@ -4,18 +4,15 @@
 #include "ud.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* As many datagrams wait for the memory of their receives. */
 #define HELD	16
 #define LEN	1000
+#define STEP	(2 * MTU)
 
 /* Memory that is not pinned, mapped anew for this. */
 static void unpinned(struct ud *ud, size_t len)
@@ -42,7 +39,7 @@ static void unpinned_free(struct ud *ud)
 /* Each send finds its pages missing, and all arrive, in order. */
 static void test_send(struct env *env, const struct test *test)
 {
-	enum { ROUNDS = 10, SENDS = 16, STEP = 2 * MTU };
+	enum { ROUNDS = 10, SENDS = 16 };
 	struct ibv_send_wr wr[SENDS], *bad;
 	struct ibv_sge sge[SENDS];
 	struct ud_pair pair;
@@ -91,30 +88,6 @@ static void test_send_unmapped(struct env *env, const struct test *test)
 	ud_pair_free(&pair);
 }
 
-/* Pages of the buffer that are missing, until pages_come(), or for ever. */
-static int no_pages(struct ud *ud)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register missing = {
-		.range = { (uintptr_t)ud->buf.p, ud->buf.len },
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
-	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
-
-	if (fd < 0)
-		SKIP("userfaultfd: %m");
-	CHECK(!ioctl(fd, UFFDIO_API, &api), "UFFDIO_API: %m");
-	CHECK(!ioctl(fd, UFFDIO_REGISTER, &missing), "UFFDIO_REGISTER: %m");
-	return fd;
-}
-
-static void pages_come(struct ud *ud, int fd)
-{
-	struct uffdio_zeropage zero = { .range = { (uintptr_t)ud->buf.p, ud->buf.len } };
-
-	CHECK(!ioctl(fd, UFFDIO_ZEROPAGE, &zero), "UFFDIO_ZEROPAGE: %m");
-}
-
 /* Sends as many messages, each with its number as content. */
 static void send_numbered(struct ud_pair *pair, int first, int n)
 {
@@ -149,7 +122,7 @@ static unsigned long long without_receive(struct ud *ud)
 /* Each receive's pages are missing when its datagram comes, and none is lost. */
 static void test_receive(struct env *env, const struct test *test)
 {
-	enum { ROUNDS = 10, N = 12, STEP = 2 * MTU };
+	enum { ROUNDS = 10, N = 12 };
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = N, .max_sge = 1 } };
 	struct ibv_srq *srq = test->arg[0] ? ibv_create_srq(env->b.pd, &init) : NULL;
 	struct ibv_send_wr wr[N], *bad;
@@ -193,7 +166,7 @@ static void test_receive(struct env *env, const struct test *test)
 /* What waits has an end; what came first is what is kept. */
 static void test_too_many(struct env *env, const struct test *test)
 {
-	enum { N = HELD + 9, STEP = MTU };
+	enum { N = HELD + 9 };
 	unsigned long long dropped;
 	struct ud_pair pair;
 	int fd;
@@ -203,14 +176,14 @@ static void test_too_many(struct env *env, const struct test *test)
 		SKIP("about metaroce only");
 	ud_pair_new(&pair, env);
 	unpinned(&pair.b, (N + 1) * STEP);
-	fd = no_pages(&pair.b);
+	fd = withhold(pair.b.buf.p, pair.b.buf.len);
 	for (int i = 0; i <= N; i++)
 		OK(ud_recv(&pair.b, i, i * STEP, GRH + LEN));
 	dropped = without_receive(&pair.b);
 	send_numbered(&pair, 0, N);
 	expect_counter(&pair.b, without_receive, dropped + N - HELD);
 	cq_expect_empty(&pair.b.rcq, "while pages are missing");
-	pages_come(&pair.b, fd);
+	give(fd, pair.b.buf.p, pair.b.buf.len);
 	for (int i = 0; i < HELD; i++)
 		expect_message(&pair.a, &pair.b, i, i * STEP, LEN, i);
 	send_numbered(&pair, N, 1);
@@ -236,7 +209,7 @@ static void test_reset(struct env *env, const struct test *test)
 	ud_pair_new(&pair, env);
 	unpinned(&pair.b, N * MTU);
 	pinned = pair.b.buf;
-	fd = no_pages(&pair.b);
+	fd = withhold(pair.b.buf.p, pair.b.buf.len);
 	for (int round = 0; round < 2; round++) {
 		before = arrived(&pair.b);
 		for (int i = 0; i < N; i++)
@@ -268,7 +241,7 @@ static void test_reset(struct env *env, const struct test *test)
 	send_numbered(&pair, 0, 1);
 	expect_counter(&pair.b, arrived, before + 1);
 	OK(ibv_destroy_qp(pair.b.qp));
-	pages_come(&pair.b, fd);
+	give(fd, pair.b.buf.p, pair.b.buf.len);
 	OK(ibv_dereg_mr(pair.b.buf.mr));
 	cq_expect_empty(&pair.b.rcq, "without a queue pair");
 }
