@@ -88,9 +88,6 @@ impl From<Refusal> for PlaceError {
     }
 }
 
-/// When to look again whether memory is there that an atomic needs, in nanoseconds.
-const ABSENT_NS: u64 = 200_000;
-
 /// `IB_WC_RECV`.
 const WC_RECV: u32 = 1 << 7;
 
@@ -240,12 +237,15 @@ impl Qp {
                             Ok(found) => Ok(found),
                             Err(PlaceError::Refused(why)) => Err(why),
                             Err(PlaceError::Absent) => {
+                                // The peer's patience may end before that of this side, which is
+                                // that of its process.
                                 inner.recv.atomic_later();
-                                self.timer.arm_by(now().0 + ABSENT_NS);
+                                self.timer.arm_by(inner.patience.next(now()).0);
                                 return;
                             }
                         },
                     };
+                    inner.patience.end();
                     if let Some(nak) = inner.recv.atomic_result(result) {
                         self.tell(inner, &nak);
                     }

@@ -33,6 +33,7 @@ pub mod connection;
 pub mod fairshare;
 pub mod packet;
 pub mod path;
+pub mod patience;
 pub mod psn;
 pub mod recovery;
 pub mod state;

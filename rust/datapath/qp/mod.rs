@@ -67,16 +67,19 @@ use kernel::{
         WorkItem, //
     },
 };
-use proto::stream::{
-    MsgSlot,
-    Nak,
-    RecvConfig,
-    RecvStream,
-    Response,
-    SendConfig,
-    SendMsg,
-    SendStream,
-    MSG_WINDOW, //
+use proto::{
+    patience::Patience,
+    stream::{
+        MsgSlot,
+        Nak,
+        RecvConfig,
+        RecvStream,
+        Response,
+        SendConfig,
+        SendMsg,
+        SendStream,
+        MSG_WINDOW, //
+    },
 };
 
 /// Responses kept by a responder: twice the most that a peer may ask for at a time.
@@ -125,6 +128,8 @@ pub(crate) struct QpInner {
     pub(super) recv: RecvStream<KVVec<MsgSlot>, KVVec<Response>>,
     /// A refusal that holds no packet, to be sent.
     pub(super) nak: Option<Nak>,
+    /// With the memory that an atomic needs.
+    pub(super) patience: Patience,
 
     /// What its connection is to be like, until it is reset.
     pub(super) wishes: Wishes,
@@ -239,6 +244,7 @@ impl Qp {
             send,
             recv,
             nak: None,
+            patience: Patience::default(),
             wishes: Wishes::default(),
             counters: None,
             told_drained: false,

@@ -97,6 +97,7 @@ impl Qp {
                     rq.discard();
                 }
                 inner.nak = None;
+                inner.patience.end();
                 inner.told_last = false;
                 inner.peer_gone = false;
                 inner.frozen = false;

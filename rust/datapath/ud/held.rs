@@ -30,7 +30,10 @@ use kernel::{
         Arc, //
     },
 };
-use proto::wire::DatagramHeader;
+use proto::{
+    patience::Patience,
+    wire::DatagramHeader, //
+};
 
 /// Most datagrams that wait at a queue pair.
 const AT_QUEUE_PAIR: usize = 16;
@@ -72,13 +75,18 @@ struct Held {
     _place: Place,
 }
 
-/// The datagrams that wait at a queue pair, the oldest first.
+/// The datagrams that wait at a queue pair.
 #[derive(Default)]
-pub(super) struct HeldQueue(KVec<Held>);
+pub(super) struct HeldQueue {
+    /// The oldest first.
+    list: KVec<Held>,
+    /// With the memory of the oldest receive.
+    patience: Patience,
+}
 
 impl HeldQueue {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 }
 
@@ -103,8 +111,8 @@ impl Ud {
         skb: &RxSkb,
         message: (usize, u32),
     ) -> Result<(), Drop> {
-        let queue = &mut inner.held.0;
-        if queue.len() >= AT_QUEUE_PAIR {
+        let queue = &mut inner.held;
+        if queue.list.len() >= AT_QUEUE_PAIR {
             return Err(Drop::NoReceive);
         }
         let place = Place::new(&self.endpoint).ok_or(Drop::NoReceive)?;
@@ -114,8 +122,9 @@ impl Ud {
             message: copy_of(skb, message).map_err(|_| Drop::NoReceive)?,
             _place: place,
         };
-        queue.push(held, GFP_NOWAIT).map_err(|_| Drop::NoReceive)?;
-        self.wait_for_memory(inner);
+        let pushed = queue.list.push(held, GFP_NOWAIT);
+        pushed.map_err(|_| Drop::NoReceive)?;
+        self.wait_for_memory(&mut queue.patience);
         Ok(())
     }
 
@@ -128,17 +137,18 @@ impl Ud {
             return self.drop_held(inner);
         }
         let mut queue = core::mem::take(&mut inner.held);
-        while let Some(held) = queue.0.first() {
+        while let Some(held) = queue.list.first() {
             let message = Source::Bytes(&held.message);
             match self.place(inner, &held.header, &held.grh, &message) {
                 Err(NotPlaced::Absent) => {
-                    self.wait_for_memory(inner);
+                    self.wait_for_memory(&mut queue.patience);
                     break;
                 }
                 Err(NotPlaced::Dropped(why)) => self.count_drop(inner, why),
                 Ok(()) => {}
             }
-            let _ = queue.0.remove(0);
+            let _ = queue.list.remove(0);
+            queue.patience.end();
         }
         // Nobody else can have kept one: the lock is held.
         inner.held = queue;
@@ -149,7 +159,7 @@ impl Ud {
 
     /// Drops the datagrams that wait: the queue pair has left the states in which it receives.
     pub(super) fn drop_held(&self, inner: &mut Locked<'_>) {
-        for _ in core::mem::take(&mut inner.held).0.drain_all() {
+        for _ in core::mem::take(&mut inner.held).list.drain_all() {
             self.count_drop(inner, Drop::UnknownQueuePair);
         }
     }

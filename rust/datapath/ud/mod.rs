@@ -84,7 +84,11 @@ use kernel::{
 };
 use route::CachedRoute;
 
-use proto::wire::Gid;
+use proto::{
+    patience::Patience,
+    time::Instant,
+    wire::Gid, //
+};
 
 /// Number of the queue pair for general services, the same on every port.
 pub(super) const GSI_QPN: u32 = 1;
@@ -92,12 +96,6 @@ pub(super) const GSI_QPN: u32 = 1;
 /// The work items of a queue pair: looking at what was posted, at once and later.
 const KICK: u64 = 0;
 const RESUME: u64 = 1;
-
-/// After which memory that is being fetched is looked at again, in nanoseconds: that takes some
-/// microseconds if the page is new, milliseconds if it comes from a disk. It is doubled each time
-/// that the memory is not there, as a process may have its pages wait for ever.
-const FETCH_NS: u64 = 100_000;
-const FETCH_MAX_NS: u64 = 100 * FETCH_NS;
 
 /// What a queue pair is made of.
 pub(crate) struct UdInit {
@@ -132,8 +130,8 @@ pub(crate) struct UdInner {
     route: Option<CachedRoute>,
     /// What has come, and waits for memory.
     held: HeldQueue,
-    /// How long to wait for memory the next time, in nanoseconds.
-    patience: u64,
+    /// With the memory of the oldest send.
+    patience: Patience,
 }
 
 /// An unreliable datagram queue pair.
@@ -234,7 +232,7 @@ impl Ud {
             told_last: false,
             route: None,
             held: HeldQueue::default(),
-            patience: FETCH_NS,
+            patience: Patience::default(),
         };
         let account = Account::open(Outlet {
             host: endpoint.host().clone(),
@@ -333,6 +331,7 @@ impl Ud {
                 inner.told_last = false;
                 inner.attr = QpAttr::default();
                 inner.route = None;
+                inner.patience.end();
                 self.drop_held(inner);
             }
             QpState::SendQueueDrain => {
@@ -398,9 +397,8 @@ impl Ud {
     }
 
     /// Goes on later with what needs memory that is being fetched.
-    fn wait_for_memory(&self, inner: &mut UdInner) {
-        self.retry.arm_by(now().saturating_add(inner.patience));
-        inner.patience = (2 * inner.patience).min(FETCH_MAX_NS);
+    fn wait_for_memory(&self, patience: &mut Patience) {
+        self.retry.arm_by(patience.next(Instant(now())).0);
     }
 
     /// Has what a user in the kernel has posted looked at soon. Any context.

@@ -8,8 +8,7 @@ use super::{
         GRH_LEN, //
     },
     Locked,
-    Ud,
-    FETCH_NS, //
+    Ud, //
 };
 use crate::{
     datapath::{
@@ -171,7 +170,6 @@ impl Ud {
         };
         match placed {
             Ok(()) => {
-                inner.patience = FETCH_NS;
                 completion.status = WcStatus::Success.to_ib();
                 completion.byte_len = GRH + len;
                 completion.wc_flags = WC_GRH | WC_WITH_NETWORK_HDR_TYPE;

@@ -10,8 +10,7 @@ use super::{
     route::CachedRoute,
     Locked,
     Ud,
-    UdInner,
-    FETCH_NS, //
+    UdInner, //
 };
 use crate::{
     datapath::{
@@ -218,11 +217,11 @@ impl Ud {
             Err(SendError::Absent) => {
                 // The timer goes on with it, without a doorbell.
                 inner.sq.stay_awake();
-                self.wait_for_memory(inner);
+                self.wait_for_memory(&mut inner.patience);
                 return false;
             }
         };
-        inner.patience = FETCH_NS;
+        inner.patience.end();
         // First the slot, then the completion: who sees that posts the next request at once.
         inner.sq.retire();
         if signaled || self.signal_all || result.is_err() {
