@@ -194,6 +194,51 @@ static void test_too_many(struct env *env, const struct test *test)
 	ud_pair_free(&pair);
 }
 
+/* A receive that ends its queue pair ends what waits behind it: others have the next receives. */
+static void test_shared_unmapped(struct env *env, const struct test *test)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(env->b.pd, &init);
+	enum { N = 3 };
+	unsigned long long before;
+	struct ud_pair pair;
+	struct ud other;
+	int fd;
+
+	(void)test;
+	CHECK(srq, "ibv_create_srq: %m");
+	if (!is_metaroce())
+		SKIP("about metaroce only");
+	ud_new_with(&pair.a, &env->a, &env->b, NULL, 64);
+	ud_new_with(&pair.b, &env->b, &env->a, srq, 64);
+	ud_new_with(&other, &env->b, &env->a, srq, 64);
+	unpinned(&pair.b, MTU);
+	fd = withhold(pair.b.buf.p, pair.b.buf.len);
+	srq_recv(&pair.b, 0, 0, GRH + LEN);
+	for (int i = 1; i < N; i++)
+		srq_recv(&other, i, i * STEP, GRH + LEN);
+	before = arrived(&pair.b);
+	send_numbered(&pair, 0, N);
+	expect_counter(&pair.b, arrived, before + N);
+	cq_expect_empty(&pair.b.rcq, "while pages are missing");
+	OK(munmap(pair.b.buf.p, pair.b.buf.len));
+	pair.b.buf.len = 0;
+	close(fd);
+	cq_expect(&pair.b.rcq, 0, IBV_WC_LOC_PROT_ERR);
+	ud_expect_state(&pair.b, IBV_QPS_ERR);
+	cq_expect_empty(&pair.b.rcq, "in the error state");
+	for (int i = 1; i < N; i++) {
+		fill(pair.a.buf.p, LEN, 10 + i);
+		ud_send(&pair.a, &other, i, LEN);
+		cq_expect(&pair.a.scq, i, IBV_WC_SUCCESS);
+		expect_message(&pair.a, &other, i, i * STEP, LEN, 10 + i);
+	}
+	unpinned_free(&pair.b);
+	ud_free(&other);
+	ud_pair_free(&pair);
+	OK(ibv_destroy_srq(srq));
+}
+
 /* Datagrams that wait go with the state in which they came, or with their queue pair. */
 static void test_reset(struct env *env, const struct test *test)
 {
@@ -272,6 +317,7 @@ void tests_ud_odp(void)
 	test_add("odp", test_receive, 0, 0, 0, "datagrams are received");
 	test_add("odp", test_receive, 0, 1, 0, "datagrams are received, shared queue");
 	TEST("odp", test_receive_unmapped, "datagrams, unmapped at the receiver");
+	TEST("odp", test_shared_unmapped, "datagrams, unmapped at the receiver, shared queue");
 	TEST("odp", test_too_many, "datagrams, more than can wait");
 	TEST("odp", test_reset, "datagrams that wait in vain");
 }

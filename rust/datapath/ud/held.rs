@@ -137,7 +137,8 @@ impl Ud {
             return self.drop_held(inner);
         }
         let mut queue = core::mem::take(&mut inner.held);
-        while let Some(held) = queue.list.first() {
+        // A receive whose memory is wrong ends receiving; there may be others, in a shared queue.
+        while let Some(held) = queue.list.first().filter(|_| inner.receives()) {
             let message = Source::Bytes(&held.message);
             match self.place(inner, &held.header, &held.grh, &message) {
                 Err(NotPlaced::Absent) => {
