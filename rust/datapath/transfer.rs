@@ -162,6 +162,9 @@ impl Qp {
         inner.watch_planes();
         inner.foreign = None;
         inner.frozen = false;
+        // Whatever could not be done, an atomic whose memory was not there, is looked at anew: the
+        // timer may have gone off while nothing was done.
+        self.deliver(&mut inner);
         self.arm(&inner);
         Ok(())
     }

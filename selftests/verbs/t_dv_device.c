@@ -320,10 +320,101 @@ static void order_in_software(struct env *env, const struct test *test)
 	pair_free(&pair);
 }
 
+/* Memory that no NIC can have is refused while one has queue pairs that could name it. */
+static void memory_in_software(struct env *env, const struct test *test)
+{
+	struct ibv_pd *pd = env->a.pd;
+	struct dma_buf dma;
+	struct pair pair;
+	struct area area;
+	struct buf buf;
+	bool has_dma;
+	void *p = pages(4096);
+
+	(void)test;
+	dv_load();
+	has_dma = dma_buf_new(&dma, 4096);
+	connected_with(&pair, env, METAROCE_DV_OFFLOAD_DEVICE);
+	CHECK(is_offloaded(&pair.a), "not at the NIC");
+	REFUSED_PTR(ibv_reg_mr(pd, p, 4096, ACCESS_ALL | IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+	if (has_dma)
+		REFUSED_PTR(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, dma.fd, ACCESS_ALL), EOPNOTSUPP);
+	/* Nothing is left of that, and other memory is as welcome as before. */
+	buf_new(&buf, &env->a, 4096, ACCESS_ALL);
+	pair_check_works(&pair);
+	CHECK(is_offloaded(&pair.a), "not at the NIC any more");
+	buf_free(&buf);
+	pair_free(&pair);
+	area_new(&area, &env->a, 4096, ACCESS_ALL);
+	area_free(&area);
+	if (has_dma) {
+		struct ibv_mr *mr = ibv_reg_dmabuf_mr(pd, 0, 4096, 0, dma.fd, ACCESS_ALL);
+
+		CHECK(mr, "ibv_reg_dmabuf_mr: %m");
+		OK(ibv_dereg_mr(mr));
+		dma_buf_free(&dma);
+	}
+}
+
+/* A queue pair that cannot move, for its memory, goes on with an atomic that waits for that. */
+static void waits_in_software(struct env *env, const struct test *test)
+{
+	enum { ACCESS = ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC };
+	struct opts opts = *OPTS(.qp_access = ACCESS, .timeout = 0);
+	struct ibv_send_wr *bad, wr = {
+		.num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .wr_id = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_sge sge;
+	struct area word;
+	struct pair pair;
+	struct buf buf;
+	long long end;
+	int fd;
+
+	(void)test;
+	dv_load();
+	end_new(&pair.a, &env->a, &opts);
+	end_new(&pair.b, &env->b, &opts);
+	pair_connect(&pair, &opts);
+	pair_check_works(&pair);
+	/* Those that were at a NIC can move. */
+	CHECK(is_offloaded(&pair.b), "not at the NIC");
+	OK(own_policy(&pair.a, METAROCE_DV_OFFLOAD_OFF));
+	OK(own_policy(&pair.b, METAROCE_DV_OFFLOAD_OFF));
+	CHECK(!is_offloaded(&pair.b), "not moved back");
+	buf_new(&buf, &env->a, 4096, ACCESS_ALL);
+	area_new(&word, &env->b, 4096, ACCESS);
+	fd = withhold(word.p, word.len);
+	sge = (struct ibv_sge){ (uintptr_t)buf.p, 8, buf.mr->lkey };
+	wr.sg_list = &sge;
+	wr.wr.atomic.rkey = word.mr->rkey;
+	wr.wr.atomic.remote_addr = (uintptr_t)word.p;
+	wr.wr.atomic.compare_add = 9;
+	OK(ibv_post_send(pair.a.qp, &wr, &bad));
+	expect_fault(fd, word.p);
+	for (end = now_ms() + QUIET_MS; now_ms() < end;) {
+		OK(own_policy(&pair.b, METAROCE_DV_OFFLOAD_PREFER));
+		CHECK(!is_offloaded(&pair.b), "at the NIC");
+		OK(own_policy(&pair.b, METAROCE_DV_OFFLOAD_OFF));
+	}
+	cq_expect_empty(&pair.a.scq, "before the page is there");
+	give(fd, word.p, word.len);
+	cq_expect(&pair.a.scq, 1, IBV_WC_SUCCESS);
+	CHECK_EQ(*(uint64_t *)word.p, 9, "the atomic's word");
+	pair_check_works(&pair);
+	close(fd);
+	pair_free(&pair);
+	buf_free(&buf);
+	area_free(&word);
+}
+
 void tests_dv_device(void)
 {
 	TEST("dv_offload", own_policies, "policies of queue pairs");
 	TEST("dv_offload", order_in_software, "order of last bytes");
+	TEST("dv_offload", memory_in_software, "memory that is not for NICs");
+	TEST("dv_offload", waits_in_software, "an atomic that waits while its queue pair cannot move");
 	TEST("dv", all_paths, "paths of all queue pairs");
 	TEST("dv", all_planes, "planes of all queue pairs, also connected ones");
 	TEST("dv", all_laws, "congestion control of all queue pairs");
