@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SLOTS	16
 #define SLOT	20000
@@ -18,23 +19,28 @@ struct polled {
 };
 
 /* B polls, and asks for the order; A writes, and need not know. */
-static void polled_new(struct polled *p, struct env *env, int access)
+static void polled_with(struct polled *p, struct env *env, int access, const struct opts *opts)
 {
 	struct metaroce_dv_qp_attr attr = { .ordering = METAROCE_DV_LAST_BYTE_ORDERED };
 
 	dv_load();
-	end_new(&p->pair.a, &env->a, OPTS());
-	end_new(&p->pair.b, &env->b, OPTS());
+	end_new(&p->pair.a, &env->a, opts);
+	end_new(&p->pair.b, &env->b, opts);
 	OK(dv.modify_qp(p->pair.b.qp, &attr, METAROCE_DV_QP_ATTR_ORDERING));
 	CHECK_EQ(dv_qp(&p->pair.b).ordering,
 		 METAROCE_DV_LAST_BYTE_ORDERED | METAROCE_DV_COMPLETION_ORDERED, "ordering");
-	pair_connect(&p->pair, OPTS());
+	pair_connect(&p->pair, opts);
 	/* The connection is not concerned. */
 	CHECK_EQ(dv_qp(&p->pair.b).flags & METAROCE_DV_QP_FLAG_OWN_CONNECTION, 0, "own connection");
 	CHECK_EQ(dv_qp(&p->pair.a).ordering, METAROCE_DV_COMPLETION_ORDERED, "the peer's");
 	buf_new(&p->from, &env->a, MEMORY, ACCESS_ALL);
 	buf_new(&p->to, &env->b, MEMORY, access);
 	memset(p->to.p, 0, MEMORY);
+}
+
+static void polled_new(struct polled *p, struct env *env, int access)
+{
+	polled_with(p, env, access, OPTS());
 }
 
 static void polled_free(struct polled *p)
@@ -184,6 +190,54 @@ static void others(struct env *env, const struct test *test)
 	polled_free(&p);
 }
 
+/*
+ * The region goes between the arrival of a Write and its turn, which comes after that of an atomic
+ * whose memory is not there yet. Nobody can be told but the user of the region.
+ */
+static void region_gone(struct env *env, const struct test *test)
+{
+	enum { LEN = SLOT, TAIL = 8, ACCESS = ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC };
+	struct ibv_send_wr *bad, wr = { .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD };
+	struct ibv_async_event event;
+	struct ibv_sge sge;
+	struct area word;
+	struct polled p;
+	int fd;
+
+	(void)test;
+	polled_with(&p, env, ACCESS, OPTS(.qp_access = ACCESS, .timeout = 0));
+	area_new(&word, &env->b, 4096, ACCESS);
+	fd = withhold(word.p, word.len);
+	sge = (struct ibv_sge){ (uintptr_t)p.from.p + SLOT, 8, p.from.mr->lkey };
+	wr.sg_list = &sge;
+	wr.wr.atomic.rkey = word.mr->rkey;
+	wr.wr.atomic.remote_addr = (uintptr_t)word.p;
+	wr.wr.atomic.compare_add = 1;
+	OK(ibv_post_send(p.pair.a.qp, &wr, &bad));
+	memset(p.from.p, 7, LEN);
+	post(&p, IBV_WR_RDMA_WRITE, 0, LEN, 0);
+	for (uint32_t i = 0; i < LEN - TAIL; i++)
+		poll_byte(p.to.p + i, 7);
+	expect_fault(fd, word.p);
+	check_byte(p.to.p + LEN - TAIL, TAIL, 0, "last bytes before their turn");
+	OK(ibv_dereg_mr(p.to.mr));
+	give(fd, word.p, word.len);
+	CHECK(async_event_wait(&env->b, WAIT_MS, &event), "no event");
+	CHECK_EQ(event.event_type, IBV_EVENT_QP_ACCESS_ERR, "event");
+	CHECK(event.element.qp == p.pair.b.qp, "event of another queue pair");
+	ibv_ack_async_event(&event);
+	end_expect_error(&p.pair.b);
+	CHECK_EQ(*(uint64_t *)word.p, 1, "the atomic's word");
+	check_byte(p.to.p, LEN - TAIL, 7, "what was written before");
+	check_byte(p.to.p + LEN - TAIL, TAIL, 0, "last bytes of a region that is gone");
+	p.to.mr = ibv_reg_mr(env->b.pd, p.to.p, MEMORY, ACCESS_ALL);
+	CHECK(p.to.mr, "ibv_reg_mr: %m");
+	polled_free(&p);
+	close(fd);
+	area_free(&word);
+	env_check_works(env);
+}
+
 void tests_dv_order(void)
 {
 	test_add("dv_order", last_bytes, 0, ACCESS_ALL, 60, "last bytes");
@@ -193,4 +247,5 @@ void tests_dv_order(void)
 	TEST("dv_order", immediate, "last bytes and completions at the receiver");
 	TEST("dv_order", flag, "a flag of a word");
 	TEST("dv_order", others, "no bytes, and no key");
+	TEST("dv_order", region_gone, "a region that goes before the turn of its last bytes");
 }
