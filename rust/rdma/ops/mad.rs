@@ -84,14 +84,17 @@ impl PortCounters {
 /// What the port can tell: the counters of 64 bits that do not tell unicast from multicast.
 fn class_port_info() -> bindings::ib_class_port_info {
     bindings::ib_class_port_info {
-        base_version: 1,
-        class_version: 1,
+        base_version: VERSION,
+        class_version: VERSION,
         capability_mask: CAP_EXT_WIDTH_NOIETF.to_be(),
         ..pin_init::zeroed()
     }
 }
 
 const CAP_EXT_WIDTH_NOIETF: u16 = 1 << 10;
+
+/// Of management datagrams, and of their performance class.
+const VERSION: u8 = 1;
 
 /// Where the attribute is in the data of a datagram of this class (IBTA 1.6, 16.1.1), and in it the
 /// port that is asked for.
@@ -128,6 +131,9 @@ fn answer(
     reply: &mut bindings::ib_mad,
 ) -> u32 {
     let header = &request.mad_hdr;
+    if (header.base_version, header.class_version) != (VERSION, VERSION) {
+        return bindings::IB_MGMT_MAD_STATUS_BAD_VERSION;
+    }
     if u32::from(header.method) != bindings::IB_MGMT_METHOD_GET {
         return bindings::IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB;
     }
@@ -146,9 +152,34 @@ fn answer(
     bindings::IB_MGMT_MAD_STATUS_SUCCESS
 }
 
+/// Whether a datagram to `port` is one that is to be answered here: only who asks for something, or
+/// wants it changed, gets an answer, in which it is told so too.
+fn is_ours(header: &bindings::ib_mad_hdr, port: u32) -> bool {
+    port == PORT
+        && u32::from(header.mgmt_class) == bindings::IB_MGMT_CLASS_PERF_MGMT
+        && matches!(
+            u32::from(header.method),
+            bindings::IB_MGMT_METHOD_GET | bindings::IB_MGMT_METHOD_SET
+        )
+}
+
+/// Makes the answer to a datagram that is to have one.
+fn reply_to(
+    counters: impl FnOnce() -> PortCounters,
+    request: &bindings::ib_mad,
+) -> bindings::ib_mad {
+    let mut reply = bindings::ib_mad {
+        mad_hdr: request.mad_hdr,
+        ..pin_init::zeroed()
+    };
+    let status = answer(counters, request, &mut reply);
+    // CAST: Small constants. That method is the answer to whatever was asked (IBTA 1.6, 13.4.5).
+    reply.mad_hdr.method = bindings::IB_MGMT_METHOD_GET_RESP as u8;
+    reply.mad_hdr.status = (status as u16).to_be();
+    reply
+}
+
 impl<T: Operations> VTable<T> {
-    /// Only requests are answered: a response that comes unasked is nobody's.
-    ///
     /// # Safety
     ///
     /// To be called by ib_core with a live device of `T`, in process context; `request` is valid for
@@ -166,21 +197,10 @@ impl<T: Operations> VTable<T> {
     ) -> c_int {
         // SAFETY: By the requirements of this function.
         let (dev, request, reply) = unsafe { (Device::<T>::from_raw(dev), &*request, &mut *reply) };
-        let header = &request.mad_hdr;
-        let is_ours = port == PORT
-            && u32::from(header.mgmt_class) == bindings::IB_MGMT_CLASS_PERF_MGMT
-            && u32::from(header.method) & bindings::IB_MGMT_METHOD_RESP == 0;
-        if !is_ours {
+        if !is_ours(&request.mad_hdr, port) {
             return NOT_OURS;
         }
-        *reply = bindings::ib_mad {
-            mad_hdr: *header,
-            ..pin_init::zeroed()
-        };
-        let status = answer(|| T::port_counters(dev), request, reply);
-        // CAST: Small constants.
-        reply.mad_hdr.method |= bindings::IB_MGMT_METHOD_RESP as u8;
-        reply.mad_hdr.status = (status as u16).to_be();
+        *reply = reply_to(|| T::port_counters(dev), request);
         ANSWERED
     }
 }
@@ -192,6 +212,9 @@ mod tests {
     fn request(method: u32, attribute: u16, port: u8) -> bindings::ib_mad {
         let mut mad = bindings::ib_mad {
             mad_hdr: bindings::ib_mad_hdr {
+                base_version: VERSION,
+                class_version: VERSION,
+                mgmt_class: bindings::IB_MGMT_CLASS_PERF_MGMT as u8,
                 method: method as u8,
                 attr_id: attribute.to_be(),
                 ..pin_init::zeroed()
@@ -214,8 +237,11 @@ mod tests {
             buffer_overruns: 99,
             ..PortCounters::default()
         };
-        let mut reply: bindings::ib_mad = pin_init::zeroed();
-        let status = answer(|| counters, mad, &mut reply);
+        let reply = reply_to(|| counters, mad);
+        let header = &reply.mad_hdr;
+        assert_eq!(u32::from(header.method), bindings::IB_MGMT_METHOD_GET_RESP);
+        assert_eq!(header.attr_id, mad.mad_hdr.attr_id);
+        let status = u16::from_be(header.status).into();
         let mut bytes = [0; 16];
         let from = reply.data.iter().skip(ATTRIBUTE + at);
         bytes
@@ -256,5 +282,28 @@ mod tests {
         let invalid = bindings::IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE;
         assert_eq!(refused(get, PORT_COUNTERS, 2), invalid);
         assert_eq!(refused(get, PORT_COUNTERS_EXT, 0), invalid);
+        let mut newer = request(get, PORT_COUNTERS, 1);
+        newer.mad_hdr.class_version = 2;
+        assert_eq!(ask(&newer, 0).0, bindings::IB_MGMT_MAD_STATUS_BAD_VERSION);
+    }
+
+    #[test]
+    fn nobody_is_answered_who_has_not_asked() {
+        let is_ours = |method, port| is_ours(&request(method, PORT_COUNTERS, 1).mad_hdr, port);
+        for method in [bindings::IB_MGMT_METHOD_GET, bindings::IB_MGMT_METHOD_SET] {
+            assert!(is_ours(method, PORT));
+            assert!(!is_ours(method, PORT + 1));
+        }
+        for method in [
+            bindings::IB_MGMT_METHOD_GET_RESP,
+            bindings::IB_MGMT_METHOD_SEND,
+            bindings::IB_MGMT_METHOD_TRAP,
+            bindings::IB_MGMT_METHOD_TRAP_REPRESS,
+        ] {
+            assert!(!is_ours(method, PORT));
+        }
+        let mut other = request(bindings::IB_MGMT_METHOD_GET, PORT_COUNTERS, 1).mad_hdr;
+        other.mgmt_class += 1;
+        assert!(!super::is_ours(&other, PORT));
     }
 }
