@@ -53,7 +53,8 @@ impl Endpoint {
     /// whose queue pair has chosen one. Process context.
     pub(crate) fn set_law(&self, law: Controller) {
         self.defaults.lock().law = law;
-        self.for_each_conn(|conn| conn.set_law(law, false));
+        // Not `law`: of several who set one at once, the last is to have its way everywhere.
+        self.for_each_conn(|conn| conn.set_law(self.law(), false));
     }
 
     /// Sets the number of paths per plane of connections that are made from now on.
