@@ -24,6 +24,10 @@ struct ud_pair {
 	struct ud a, b;
 };
 
+struct ibv_ah_attr ud_ah_attr(struct host *from, struct host *to);
+/* A queue pair in RESET, on the completion queues there are. */
+struct ibv_qp *ud_qp(struct ud *ud);
+void ud_new(struct ud *ud, struct host *host, struct host *peer);
 void ud_new_with(struct ud *ud, struct host *host, struct host *peer,
 		 struct ibv_srq *srq, int depth);
 void ud_free(struct ud *ud);
@@ -45,5 +49,9 @@ void ud_send(struct ud *from, struct ud *to, uint64_t wr_id, uint32_t len);
 /* The next completion is of a receive that has this message. */
 void expect_message(struct ud *from, struct ud *to, uint64_t wr_id, size_t at,
 		    uint32_t len, uint64_t seed);
+/* A message from one to the other arrives. */
+void check_message(struct ud *from, struct ud *to, uint64_t wr_id, uint32_t len);
+/* What stands in front of a message, as RoCE v2 has it. */
+void check_grh(const uint8_t *p, struct ud *from, struct ud *to, int traffic_class);
 
 #endif /* UD_H */
