@@ -6,6 +6,7 @@ mod lossy;
 mod model;
 mod order;
 mod recv;
+mod rng;
 mod send;
 
 use std::boxed::Box;
