@@ -9,8 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* As many datagrams wait for the memory of their receives. */
+/* As many datagrams wait for the memory of their receives, at a queue pair and at a device. */
 #define HELD	16
+#define HELD_OF_ALL	1024
 #define LEN	1000
 #define STEP	(2 * MTU)
 
@@ -194,6 +195,76 @@ static void test_too_many(struct env *env, const struct test *test)
 	ud_pair_free(&pair);
 }
 
+static int receives_done(struct ud *qps, int n)
+{
+	struct ibv_wc wc;
+	int done = 0;
+
+	for (int i = 0; i < n; i++)
+		while (ibv_poll_cq(qps[i].rcq.cq, 1, &wc) == 1) {
+			CHECK_EQ(wc.status, IBV_WC_SUCCESS, "status");
+			done++;
+		}
+	return done;
+}
+
+/* Nor do many queue pairs together keep more than some; when those are placed, there is room anew. */
+static void test_too_many_of_all(struct env *env, const struct test *test)
+{
+	enum { QPS = HELD_OF_ALL / HELD + 2, N = QPS * HELD, ROUNDS = 2 };
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = N, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(env->b.pd, &init);
+	unsigned long long dropped;
+	struct area area;
+	struct ud from, qps[QPS];
+
+	(void)test;
+	if (!is_metaroce())
+		SKIP("about metaroce only");
+	CHECK(srq, "ibv_create_srq: %m");
+	ud_new_with(&from, &env->a, &env->b, NULL, 64);
+	for (int i = 0; i < QPS; i++)
+		ud_new_with(&qps[i], &env->b, &env->a, srq, 64);
+	fill(from.buf.p, LEN, 3);
+	for (int round = 0; round < ROUNDS; round++) {
+		long long stop = now_ms() + WAIT_MS;
+		int fd, done = 0;
+
+		area_new(&area, &env->b, MTU, IBV_ACCESS_LOCAL_WRITE);
+		fd = withhold(area.p, area.len);
+		for (int i = 0; i < N; i++) {
+			struct ibv_sge sge = { (uintptr_t)area.p, GRH + LEN, area.mr->lkey };
+			struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+			OK(ibv_post_srq_recv(srq, &wr, &bad));
+		}
+		dropped = without_receive(&qps[0]);
+		for (int i = 0; i < N; i++) {
+			ud_send(&from, &qps[i % QPS], i, LEN);
+			cq_expect(&from.scq, i, IBV_WC_SUCCESS);
+		}
+		expect_counter(&qps[0], without_receive, dropped + N - HELD_OF_ALL);
+		CHECK_EQ(receives_done(qps, QPS), 0, "receives while the page is missing");
+		give(fd, area.p, area.len);
+		while ((done += receives_done(qps, QPS)) < HELD_OF_ALL)
+			CHECK(now_ms() < stop, "%d datagrams received", done);
+		CHECK_EQ(done, HELD_OF_ALL, "datagrams received");
+		check(area.p + GRH, LEN, 3, "datagram");
+		/* Take the receives that are left, too. */
+		for (int i = 0; i < N - HELD_OF_ALL; i++) {
+			ud_send(&from, &qps[i % QPS], i, LEN);
+			cq_expect(&from.scq, i, IBV_WC_SUCCESS);
+			cq_expect(&qps[i % QPS].rcq, 0, IBV_WC_SUCCESS);
+		}
+		close(fd);
+		area_free(&area);
+	}
+	ud_free(&from);
+	for (int i = 0; i < QPS; i++)
+		ud_free(&qps[i]);
+	OK(ibv_destroy_srq(srq));
+}
+
 /* A receive that ends its queue pair ends what waits behind it: others have the next receives. */
 static void test_shared_unmapped(struct env *env, const struct test *test)
 {
@@ -319,5 +390,6 @@ void tests_ud_odp(void)
 	TEST("odp", test_receive_unmapped, "datagrams, unmapped at the receiver");
 	TEST("odp", test_shared_unmapped, "datagrams, unmapped at the receiver, shared queue");
 	TEST("odp", test_too_many, "datagrams, more than can wait");
+	TEST("odp", test_too_many_of_all, "datagrams, more than can wait at a device");
 	TEST("odp", test_reset, "datagrams that wait in vain");
 }
