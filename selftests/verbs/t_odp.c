@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Memory that is not pinned: pages come when they are needed, and go when the process says. */
 #include "mrverbs.h"
+#include "ud.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -442,10 +443,18 @@ static void too_long(struct env *env, const struct test *test)
 
 /*
  * stall DEVICE DEVICE: has a page fetched that this process does not give, and says "ready" when the
- * fetching waits for it; until it is killed.
+ * fetching waits for it; until it is killed. At the first device a send, a datagram that has come
+ * and an atomic wait for pages, too.
  */
 int cmd_stall(int argc, char **argv)
 {
+	unsigned long long before;
+	struct ibv_recv_wr *bad_recv, recv = { .num_sge = 1 };
+	struct ibv_send_wr *bad, wr = {
+		.num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+	};
+	struct ibv_sge sge, into;
+	struct ud_pair ud;
 	struct area area;
 	struct pair pair;
 	struct env env;
@@ -457,11 +466,24 @@ int cmd_stall(int argc, char **argv)
 	}
 	host_open(&env.a, argv[1], false);
 	host_open(&env.b, argv[2], false);
-	pair_new(&pair, &env, OPTS());
-	area_new(&area, &env.a, 1 << 20, IBV_ACCESS_LOCAL_WRITE);
+	pair_new(&pair, &env, OPTS(.qp_access = ALL));
+	ud_pair_new(&ud, &env);
+	area_new(&area, &env.a, 1 << 20, ALL);
 	fd = withhold(area.p, area.len);
 	OK(post_send(&pair.a, IBV_WR_SEND, WR, area.p, 100, area.mr->lkey, NULL, 0, 0));
 	expect_fault(fd, area.p);
+	before = ud_arrived(&ud.a);
+	into = (struct ibv_sge){ (uintptr_t)area.p + 4096, GRH + 100, area.mr->lkey };
+	recv.sg_list = &into;
+	OK(ibv_post_recv(ud.a.qp, &recv, &bad_recv));
+	ud_send(&ud.b, &ud.a, WR, 100);
+	sge = (struct ibv_sge){ (uintptr_t)ud.b.buf.p, 8, ud.b.buf.mr->lkey };
+	wr.sg_list = &sge;
+	wr.wr.atomic.rkey = area.mr->rkey;
+	wr.wr.atomic.remote_addr = (uintptr_t)area.p + 8192;
+	OK(ibv_post_send(pair.b.qp, &wr, &bad));
+	while (ud_arrived(&ud.a) < before + 2)
+		sleep_ms(1);
 	printf("ready\n");
 	fflush(stdout);
 	return pause();

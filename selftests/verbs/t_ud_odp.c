@@ -99,7 +99,7 @@ static void send_numbered(struct ud_pair *pair, int first, int n)
 	}
 }
 
-static unsigned long long arrived(struct ud *ud)
+unsigned long long ud_arrived(struct ud *ud)
 {
 	return counter(ud->host, "plane0_rx_packets") + counter(ud->host, "plane1_rx_packets");
 }
@@ -288,9 +288,9 @@ static void test_shared_unmapped(struct env *env, const struct test *test)
 	srq_recv(&pair.b, 0, 0, GRH + LEN);
 	for (int i = 1; i < N; i++)
 		srq_recv(&other, i, i * STEP, GRH + LEN);
-	before = arrived(&pair.b);
+	before = ud_arrived(&pair.b);
 	send_numbered(&pair, 0, N);
-	expect_counter(&pair.b, arrived, before + N);
+	expect_counter(&pair.b, ud_arrived, before + N);
 	cq_expect_empty(&pair.b.rcq, "while pages are missing");
 	OK(munmap(pair.b.buf.p, pair.b.buf.len));
 	pair.b.buf.len = 0;
@@ -327,11 +327,11 @@ static void test_reset(struct env *env, const struct test *test)
 	pinned = pair.b.buf;
 	fd = withhold(pair.b.buf.p, pair.b.buf.len);
 	for (int round = 0; round < 2; round++) {
-		before = arrived(&pair.b);
+		before = ud_arrived(&pair.b);
 		for (int i = 0; i < N; i++)
 			OK(ud_recv(&pair.b, i, i * MTU, GRH + LEN));
 		send_numbered(&pair, 0, N);
-		expect_counter(&pair.b, arrived, before + N);
+		expect_counter(&pair.b, ud_arrived, before + N);
 		cq_expect_empty(&pair.b.rcq, "while pages are missing");
 		if (round == 0) {
 			ud_state(&pair.b, IBV_QPS_ERR);
@@ -352,10 +352,10 @@ static void test_reset(struct env *env, const struct test *test)
 		pair.b.buf = pinned;
 	}
 	/* Now with the queue pair. */
-	before = arrived(&pair.b);
+	before = ud_arrived(&pair.b);
 	OK(ud_recv(&pair.b, 0, 0, GRH + LEN));
 	send_numbered(&pair, 0, 1);
-	expect_counter(&pair.b, arrived, before + 1);
+	expect_counter(&pair.b, ud_arrived, before + 1);
 	OK(ibv_destroy_qp(pair.b.qp));
 	give(fd, pair.b.buf.p, pair.b.buf.len);
 	OK(ibv_dereg_mr(pair.b.buf.mr));

@@ -54,4 +54,7 @@ void check_message(struct ud *from, struct ud *to, uint64_t wr_id, uint32_t len)
 /* What stands in front of a message, as RoCE v2 has it. */
 void check_grh(const uint8_t *p, struct ud *from, struct ud *to, int traffic_class);
 
+/* Packets that have come to the host of a queue pair. */
+unsigned long long ud_arrived(struct ud *ud);
+
 #endif /* UD_H */
