@@ -6,15 +6,14 @@ mod sim;
 
 use std::collections::HashMap;
 
-use proto::congestion::{Controller, FixedWindow};
-use proto::connection::{Config, Event};
+use proto::connection::Event;
 use proto::packet::{DataFields, NakCode, Opcode, Qpn, TxDesc};
 use proto::psn::Msn;
 use proto::stream::Nak;
 use proto::time::{Duration, Instant};
 use sim::endpoint::{App, Taken};
 use sim::net::Plane;
-use sim::{connection, intro, planes, seeds, Endpoint, Rng, Sim, Trouble};
+use sim::{ends, seeds, Endpoint, Ends, Rng, Sim, Trouble};
 
 /// Sends numbered packets, and keeps account of those that the peer sends.
 struct Counter {
@@ -151,24 +150,23 @@ impl Default for Setup {
 }
 
 fn pair(seed: u64, s: &Setup) -> [Endpoint<Counter>; 2] {
-    let mut rng = Rng::new(seed ^ 0xabcd);
-    let lists = [
-        planes(1, s.planes[0], 10_000),
-        planes(2, s.planes[1], 10_000),
-    ];
-    [0, 1].map(|i| {
-        let mut cfg = Config::new(rng.next() as u32 | 1, rng.next() as u32, lists[i]);
-        cfg.controller = Controller::Fixed(FixedWindow::new(s.window));
-        let mut app = Counter::new(s.packets[i], rng.next());
-        app.refuse = s.refuse;
-        app.abort = s.abort;
-        let mut e = Endpoint::new(connection(cfg, s.naks), app, rng.next());
-        let (local, peer) = (i as u32 + 1, 2 - i as u32);
-        let intro = intro(&e.conn, &lists[1 - i], local, peer);
-        e.conn.start(Instant(0), intro);
-        e.trouble = s.trouble;
-        e
+    let setup = Ends {
+        planes: s.planes,
+        window: s.window,
+        naks: s.naks,
+        trouble: s.trouble,
+        qpns: [1, 2],
+    };
+    ends(&mut Rng::new(seed ^ 0xabcd), setup, |i, rng| Counter {
+        refuse: s.refuse,
+        abort: s.abort,
+        ..Counter::new(s.packets[i], rng.next())
     })
+}
+
+/// The two, and the links between them.
+fn start(seed: u64, links: Vec<Plane>, s: &Setup) -> (Sim, [Endpoint<Counter>; 2]) {
+    (Sim::new(seed, links), pair(seed, s))
 }
 
 fn finished(nodes: &[Endpoint<Counter>; 2]) -> bool {
@@ -204,12 +202,11 @@ fn run(sim: &mut Sim, nodes: &mut [Endpoint<Counter>; 2], secs: u64) {
 fn a_fifo_network_without_loss_needs_no_retransmission() {
     seeds(1, 20, |seed| {
         let mut rng = Rng::new(seed);
-        let plane = || Plane {
+        let plane = Plane {
             delay: 5_000,
             jitter: 20_000,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane(), plane()]);
         let setup = Setup {
             planes: [1 + rng.below(3) as u8, 1 + rng.below(3) as u8],
             window: 1 + rng.below(256) as u32,
@@ -220,7 +217,7 @@ fn a_fifo_network_without_loss_needs_no_retransmission() {
             },
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 3], &setup);
         // What overtakes the INIT_ACK is dropped, and that would be a loss.
         let packets = nodes.each_mut().map(|e| std::mem::take(&mut e.app.to_send));
         let limit = sim.now.after(Duration::from_millis(1_000));
@@ -245,12 +242,11 @@ fn loss_is_repaired() {
     seeds(2, 20, |seed| {
         let mut rng = Rng::new(seed);
         let loss = [10, 100, 1_000, 3_000][rng.below(4) as usize];
-        let plane = || Plane {
+        let plane = Plane {
             jitter: 10_000,
             loss,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             window: 1 + rng.below(256) as u32,
             refuse: 50,
@@ -261,7 +257,7 @@ fn loss_is_repaired() {
             },
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         run(&mut sim, &mut nodes, 600);
     });
 }
@@ -271,16 +267,15 @@ fn loss_is_repaired() {
 #[test]
 fn only_what_was_lost_is_sent_again() {
     seeds(3, 6, |seed| {
-        let plane = || Plane {
+        let plane = Plane {
             loss: 100,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             packets: [20_000, 0],
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         run(&mut sim, &mut nodes, 600);
         let tx = nodes[0].conn.tx_totals();
         let rx = nodes[1].conn.rx_totals();
@@ -302,7 +297,7 @@ fn any_disorder_is_survived() {
             reorder: rng.below(2_000) as u32,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane(), plane()]);
+        let links = vec![plane(), plane(), plane()];
         let setup = Setup {
             planes: [1 + rng.below(3) as u8, 1 + rng.below(3) as u8],
             window: 1 + rng.below(256) as u32,
@@ -315,7 +310,7 @@ fn any_disorder_is_survived() {
             },
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, links, &setup);
         run(&mut sim, &mut nodes, 600);
     });
 }
@@ -324,18 +319,17 @@ fn any_disorder_is_survived() {
 #[test]
 fn refusals_do_not_block_each_other() {
     seeds(5, 10, |seed| {
-        let plane = || Plane {
+        let plane = Plane {
             loss: 100,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             window: 256,
             naks: 16 + Rng::new(seed).below(2_000) as usize,
             refuse: 10_000,
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         run(&mut sim, &mut nodes, 600);
     });
 }
@@ -343,16 +337,15 @@ fn refusals_do_not_block_each_other() {
 #[test]
 fn equal_planes_share_evenly() {
     seeds(6, 4, |seed| {
-        let plane = || Plane {
+        let plane = Plane {
             rate: 10_000,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             packets: [20_000, 20_000],
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         run(&mut sim, &mut nodes, 60);
         for e in &nodes {
             let bytes = [0, 1].map(|p| e.conn.plane_stats(p).expect("a plane").bytes);
@@ -365,16 +358,15 @@ fn equal_planes_share_evenly() {
 #[test]
 fn a_plane_that_goes_down_is_left_at_once() {
     seeds(7, 6, |seed| {
-        let plane = || Plane {
+        let plane = Plane {
             rate: 1_000,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             packets: [20_000, 20_000],
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         let at = Instant(1_020_000_000);
         sim.run(&mut nodes, at, |_, _| false);
         // One side sees its link go, the other learns it from the announcement, also if the plane
@@ -420,16 +412,15 @@ fn a_dead_plane_is_left_by_timeouts() {
     seeds(8, 8, |seed| {
         // Also with data in one direction only: the ACKs must find another way by themselves.
         let back = if seed % 2 == 0 { 20_000 } else { 0 };
-        let plane = || Plane {
+        let plane = Plane {
             rate: 1_000,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             packets: [20_000, back],
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         sim.run(&mut nodes, Instant(1_020_000_000), |_, _| false);
         sim.planes[1].dead = true;
         run(&mut sim, &mut nodes, 10);
@@ -441,20 +432,19 @@ fn a_dead_plane_is_left_by_timeouts() {
 #[test]
 fn a_plane_that_works_again_is_used_again() {
     seeds(12, 4, |seed| {
-        let plane = || Plane {
+        let plane = Plane {
             rate: 1_000,
             delay: 1_000_000,
             loss: 50,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             packets: [1_000_000, 0],
             // Fixed, so one plane must bear all of it.
             window: 4,
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         let run_for = |sim: &mut Sim, nodes: &mut [Endpoint<Counter>; 2], ms| {
             let until = sim.now.after(Duration::from_millis(ms));
             sim.run(nodes, until, |_, _| false);
@@ -490,8 +480,11 @@ fn routes_may_change_at_any_time() {
             rate: 1_000,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(10_000), plane(1_000_000)]);
-        let mut nodes = pair(seed, &Setup::default());
+        let (mut sim, mut nodes) = start(
+            seed,
+            vec![plane(10_000), plane(1_000_000)],
+            &Setup::default(),
+        );
         for _ in 0..200 {
             let until = sim.now.after(Duration(rng.below(500_000)));
             if sim.run(&mut nodes, until, |_, nodes| finished(nodes)) {
@@ -511,17 +504,16 @@ fn routes_may_change_at_any_time() {
 
 #[test]
 fn marks_are_counted_once() {
-    let plane = || Plane {
+    let plane = Plane {
         rate: 1_000,
         mark: 100_000,
         ..Plane::default()
     };
-    let mut sim = Sim::new(11, vec![plane()]);
     let setup = Setup {
         planes: [1, 1],
         ..Setup::default()
     };
-    let mut nodes = pair(11, &setup);
+    let (mut sim, mut nodes) = start(11, vec![plane], &setup);
     run(&mut sim, &mut nodes, 60);
     let [a, b] = &nodes;
     assert!(a.conn.tx_totals().marks > 100);
@@ -531,17 +523,16 @@ fn marks_are_counted_once() {
 #[test]
 fn connecting_survives_loss() {
     seeds(10, 50, |seed| {
-        let plane = || Plane {
+        let plane = Plane {
             loss: 5_000,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane()]);
         let setup = Setup {
             planes: [1, 1],
             packets: [0, 0],
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane], &setup);
         let limit = sim.now.after(Duration::from_millis(20_000));
         let up = sim.run(&mut nodes, limit, |_, n| {
             n.iter().all(|e| e.conn.established())

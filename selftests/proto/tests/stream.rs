@@ -13,7 +13,7 @@ use proto::stream::{
 use proto::time::{Duration, Instant};
 use sim::host::{Attributes, Host, Message, Plan};
 use sim::net::Plane;
-use sim::{connection, intro, planes, seeds, Endpoint, Rng, Sim, Trouble};
+use sim::{connection, ends, seeds, Endpoint, Ends, Rng, Sim, Trouble};
 
 struct Setup {
     planes: [u8; 2],
@@ -55,30 +55,26 @@ fn pair(seed: u64, s: &Setup) -> Nodes {
 }
 
 fn nodes(seed: u64, s: &Setup, plans: [Vec<Plan>; 2]) -> Nodes {
-    let mut rng = Rng::new(seed ^ 0x5555);
-    let lists = [
-        planes(1, s.planes[0], 10_000),
-        planes(2, s.planes[1], 10_000),
-    ];
-    [0, 1].map(|i| {
-        let mut cfg = Config::new(rng.next() as u32 | 1, rng.next() as u32, lists[i]);
-        cfg.controller = Controller::Fixed(FixedWindow::new(s.window));
+    let setup = Ends {
+        planes: s.planes,
+        window: s.window,
+        naks: s.naks,
+        trouble: s.trouble,
+        qpns: [0x100, 0x200],
+    };
+    ends(&mut Rng::new(seed ^ 0x5555), setup, |i, rng| {
         let both = plans[i].iter().cloned().zip(plans[1 - i].iter().cloned());
-        let bases = [0x100, 0x200];
-        let mut host = Host::new(
-            rng.next(),
-            bases[i],
-            bases[1 - i],
-            both.collect(),
-            &s.attr[i],
-        );
+        let (first, first_of_peer) = (setup.qpns[i], setup.qpns[1 - i]);
+        let both = both.collect();
+        let mut host = Host::new(rng.next(), first, first_of_peer, both, &s.attr[i]);
         host.receive_gap = s.receive_gap;
-        let mut e = Endpoint::new(connection(cfg, s.naks), host, rng.next());
-        e.trouble = s.trouble;
-        let intro = intro(&e.conn, &lists[1 - i], bases[i], bases[1 - i]);
-        e.conn.start(Instant(0), intro);
-        e
+        host
     })
+}
+
+/// The two, and the links between them.
+fn start(seed: u64, links: Vec<Plane>, s: &Setup) -> (Sim, Nodes) {
+    (Sim::new(seed, links), pair(seed, s))
 }
 
 /// What the requester takes for complete, the responder must have delivered.
@@ -158,17 +154,16 @@ fn assert_success(nodes: &Nodes) {
 fn every_operation_completes_in_order() {
     seeds(1, 10, |seed| {
         let mut rng = Rng::new(seed);
-        let plane = || Plane {
+        let plane = Plane {
             jitter: 50_000,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane(), plane()]);
         let setup = Setup {
             planes: [1 + rng.below(3) as u8, 1 + rng.below(3) as u8],
             window: 1 + rng.below(240) as u32,
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 3], &setup);
         run(&mut sim, &mut nodes, 60);
         assert_success(&nodes);
     });
@@ -186,7 +181,7 @@ fn loss_and_disorder_do_not_show() {
             reorder: rng.below(500) as u32,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane(), plane()]);
+        let links = vec![plane(), plane(), plane()];
         let setup = Setup {
             planes: [1 + rng.below(3) as u8, 1 + rng.below(3) as u8],
             window: 1 + rng.below(240) as u32,
@@ -196,7 +191,7 @@ fn loss_and_disorder_do_not_show() {
             },
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, links, &setup);
         run(&mut sim, &mut nodes, 600);
         assert_success(&nodes);
     });
@@ -211,13 +206,13 @@ fn receivers_may_be_late() {
             loss: rng.below(500) as u32,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
+        let links = vec![plane(), plane()];
         let setup = Setup {
             naks: 4 + rng.below(64) as usize,
             receive_gap: 1 + rng.below(200_000),
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, links, &setup);
         run(&mut sim, &mut nodes, 600);
         assert_success(&nodes);
         let naks: u64 = nodes.iter().map(|e| e.conn.stats().naks_sent).sum();
@@ -229,11 +224,10 @@ fn receivers_may_be_late() {
 fn queue_pairs_may_become_ready_at_any_time() {
     seeds(4, 10, |seed| {
         let mut rng = Rng::new(seed);
-        let plane = || Plane {
+        let plane = Plane {
             loss: 100,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
         let setup = Setup {
             attr: [(); 2].map(|()| Attributes {
                 ack_timeout: 1,
@@ -241,7 +235,7 @@ fn queue_pairs_may_become_ready_at_any_time() {
             }),
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &setup);
         for e in &mut nodes {
             for q in &mut e.app.qps {
                 q.ready_at = sim.now.after(Duration(rng.below(40_000_000)));
@@ -257,12 +251,12 @@ fn queue_pairs_may_become_ready_at_any_time() {
 fn an_access_error_ends_one_queue_pair() {
     seeds(5, 16, |seed| {
         let mut rng = Rng::new(seed);
-        let plane = || Plane {
+        let plane = Plane {
             jitter: 50_000,
             loss: 100,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
+        let mut sim = Sim::new(seed, vec![plane; 2]);
         let setup = Setup::default();
         let plans = [1u64, 2].map(|host| -> Vec<Plan> {
             (0..setup.qps as u64)
@@ -351,7 +345,6 @@ fn rnr_retries_run_out() {
 #[test]
 fn a_silent_peer_is_given_up() {
     seeds(7, 10, |seed| {
-        let mut sim = Sim::new(seed, vec![Plane::default(), Plane::default()]);
         let setup = Setup {
             attr: [(); 2].map(|()| Attributes {
                 retry_cnt: 2,
@@ -360,7 +353,7 @@ fn a_silent_peer_is_given_up() {
             }),
             ..Setup::default()
         };
-        let mut nodes = pair(seed, &setup);
+        let (mut sim, mut nodes) = start(seed, vec![Plane::default(); 2], &setup);
         let at = sim.now.after(Duration::from_micros(600));
         sim.run(&mut nodes, at, |_, _| false);
         nodes[1].gone = true;
@@ -380,13 +373,12 @@ fn a_silent_peer_is_given_up() {
 fn a_plane_goes_down_and_comes_back_under_load() {
     seeds(8, 10, |seed| {
         let mut rng = Rng::new(seed);
-        let plane = || Plane {
+        let plane = Plane {
             rate: 2_000,
             loss: 50,
             ..Plane::default()
         };
-        let mut sim = Sim::new(seed, vec![plane(), plane()]);
-        let mut nodes = pair(seed, &Setup::default());
+        let (mut sim, mut nodes) = start(seed, vec![plane; 2], &Setup::default());
         for round in 0..6 {
             let until = sim.now.after(Duration(1 + rng.below(5_000_000)));
             if sim.run(&mut nodes, until, |_, n| finished(n)) {
