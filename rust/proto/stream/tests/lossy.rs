@@ -4,15 +4,10 @@
 //! in any order, with refusals and silence.
 
 use std::collections::HashMap;
-use std::vec::Vec;
 
+use super::rng::Rng;
 use super::*;
-use crate::packet::{DataFields, Opcode, StreamFlags, TxDesc};
-use crate::psn::{Msn, Rsn};
-use crate::time::Instant;
-
-const T0: Instant = Instant(1_000_000);
-const START: StreamFlags = StreamFlags::START;
+use crate::packet::TxDesc;
 
 fn pair() -> (Sender, Receiver) {
     let send = SendConfig {
@@ -41,12 +36,6 @@ fn pump(s: &mut Sender) -> Vec<(TxDesc, DataFields)> {
         sent.push((desc, packet.fields));
     }
     sent
-}
-
-fn completed(s: &mut Sender) -> Vec<(u32, WcStatus)> {
-    core::iter::from_fn(|| s.pop_completed())
-        .map(|c| (c.cookie, c.status))
-        .collect()
 }
 
 /// Gives a packet to the receiver, who has `posted` receives, and its answer to the sender.
@@ -83,13 +72,13 @@ fn begins_alone() {
     post(&mut s, SendOp::Send, 5, 2);
     let first = pump(&mut s);
     assert_eq!(first.len(), 2);
-    assert!(first.iter().all(|(d, _)| d.flags.has(START)));
+    assert!(first.iter().all(|(d, _)| d.flags.has(StreamFlags::START)));
     for (desc, f) in first.iter().rev() {
         assert!(carry(&mut s, &mut r, desc, f, 8));
     }
     let second = pump(&mut s);
     assert_eq!(second.len(), 1);
-    assert!(!second[0].0.flags.has(START));
+    assert!(!second[0].0.flags.has(StreamFlags::START));
     assert!(carry(&mut s, &mut r, &second[0].0, &second[0].1, 8));
     assert_eq!(received(&mut r), [(Rsn(0), 2_000), (Rsn(1), 5)]);
     let success = WcStatus::Success;
@@ -108,7 +97,7 @@ fn drops_what_is_refused() {
     assert_eq!(completed(&mut s), [(1, WcStatus::Success)]);
     let sent = pump(&mut s);
     assert_eq!(sent.len(), 1);
-    assert!(sent[0].0.flags.has(START));
+    assert!(sent[0].0.flags.has(StreamFlags::START));
     assert!(carry(&mut s, &mut r, &sent[0].0, &sent[0].1, 1));
     assert_eq!(received(&mut r), [(Rsn(0), 6)]);
     // What the peer refuses for other reasons does not end the streams either.
@@ -155,7 +144,7 @@ fn takes_only_its_own_kind() {
     assert_eq!(r.on_packet(&plain, 0, Rsn(0)), refused);
     // No reads, no atomics, no remote invalidation.
     let begun = DataFields {
-        flags: StreamFlags::LAST.with(START),
+        flags: StreamFlags::LAST.with(StreamFlags::START),
         ..plain
     };
     assert!(r.begin(&begun));
@@ -200,7 +189,7 @@ fn gives_up_in_silence() {
     assert_eq!(received(&mut r), [(Rsn(0), 5)]);
     post(&mut s, SendOp::Send, 6, 4);
     let sent = pump(&mut s);
-    assert!(sent[0].0.flags.has(START));
+    assert!(sent[0].0.flags.has(StreamFlags::START));
     assert!(r.begin(&sent[0].1));
     assert!(carry(&mut s, &mut r, &sent[0].0, &sent[0].1, 1));
     // Counted from what is left.
@@ -238,18 +227,6 @@ fn goes_on_after_a_local_error() {
     assert_eq!(completed(&mut s), [(4, WcStatus::Success)]);
 }
 
-/// xorshift64*.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        usize::try_from(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33).unwrap() % n
-    }
-}
-
 /// One run: what arrives is what was sent, whole, in order and at most once, in receives that are
 /// consumed in order; the sender learns of nothing.
 fn run(seed: u64) {
@@ -275,7 +252,7 @@ fn run(seed: u64) {
         }
         match rng.below(12) {
             0 | 1 if posted < MESSAGES && s.can_post() => {
-                let op = [SendOp::Send, SendOp::Write, SendOp::WriteImm][rng.below(3)];
+                let op = [SendOp::Send, SendOp::Write, SendOp::WriteImm][rng.index(3)];
                 post(&mut s, op, len_of(posted), posted);
                 posted += 1;
             }
@@ -289,15 +266,15 @@ fn run(seed: u64) {
             }
             5 if rng.below(60) == 0 => s.lose(),
             6 if !acks.is_empty() => {
-                let desc = acks.swap_remove(rng.below(acks.len()));
+                let desc = acks.swap_remove(rng.index(acks.len()));
                 s.on_acked(T0, &desc);
             }
             7 if !naks.is_empty() => {
-                let f = naks.swap_remove(rng.below(naks.len()));
+                let f = naks.swap_remove(rng.index(naks.len()));
                 s.on_nak(T0, &f);
             }
             _ if !net.is_empty() => {
-                let (desc, f) = net.swap_remove(rng.below(net.len()));
+                let (desc, f) = net.swap_remove(rng.index(net.len()));
                 if r.begin(&f) {
                     base = consumed;
                     held.clear();

@@ -11,13 +11,25 @@ mod send;
 
 use std::boxed::Box;
 use std::vec;
+use std::vec::Vec;
 
 use super::*;
-use crate::packet::Qpn;
+use crate::packet::{DataFields, Opcode, Qpn, StreamFlags};
+use crate::psn::{Msn, Rsn};
+use crate::time::Instant;
 
 /// QP numbers of the requester and the responder in all tests.
 const A: Qpn = Qpn(0x11);
 const B: Qpn = Qpn(0x22);
+
+/// The first message, shortly before the numbers wrap.
+const START: Msn = Msn(0xffff_fff0);
+
+/// When tests begin.
+const T0: Instant = Instant(1_000_000);
+
+const LAST: StreamFlags = StreamFlags::LAST;
+const NONE: StreamFlags = StreamFlags(0);
 
 type Sender = SendStream<Box<[SendMsg]>>;
 type Receiver = RecvStream<Box<[MsgSlot]>, Box<[Response]>>;
@@ -27,8 +39,7 @@ fn send_config() -> SendConfig {
         qpn: A,
         peer_qpn: B,
         mtu: 1024,
-        // Wraps early.
-        sq_psn: 0xffff_fff0,
+        sq_psn: START.0,
         max_rd_atomic: 4,
         retry_cnt: 7,
         rnr_retry: 7,
@@ -42,7 +53,7 @@ fn recv_config() -> RecvConfig {
         qpn: B,
         peer_qpn: A,
         mtu: 1024,
-        rq_psn: 0xffff_fff0,
+        rq_psn: START.0,
         max_dest_rd_atomic: 4,
         min_rnr_timer: 1,
         access: RemoteAccess {
@@ -79,4 +90,10 @@ fn work(op: SendOp, len: u32, cookie: u32) -> SendWork {
         cookie,
         ..SendWork::default()
     }
+}
+
+fn completed(s: &mut Sender) -> Vec<(u32, WcStatus)> {
+    core::iter::from_fn(|| s.pop_completed())
+        .map(|c| (c.cookie, c.status))
+        .collect()
 }

@@ -4,12 +4,6 @@
 
 use super::model::{run, Setup, PLAIN};
 use super::*;
-use crate::packet::{DataFields, Opcode, StreamFlags};
-use crate::psn::{Msn, Rsn};
-
-const START: Msn = Msn(0xffff_fff0);
-const LAST: StreamFlags = StreamFlags::LAST;
-const NONE: StreamFlags = StreamFlags(0);
 
 fn ordered() -> Receiver {
     receiver(RecvConfig {

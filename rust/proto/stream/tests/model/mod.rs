@@ -9,15 +9,13 @@ mod sim;
 mod spec;
 
 use std::collections::{HashMap, HashSet};
-use std::vec::Vec;
 
 use self::sim::{Item, Sim};
 use self::spec::{Fault, Spec};
 use super::rng::Rng;
 use super::*;
-use crate::packet::{DataFields, NakCode, Opcode, StreamFlags, TxDesc};
-use crate::psn::{Msn, Rsn};
-use crate::time::{Duration, Instant};
+use crate::packet::{NakCode, TxDesc};
+use crate::time::Duration;
 
 const MTU: u32 = 1024;
 

@@ -38,19 +38,14 @@ fn atomics_execute_once() {
 #[test]
 fn a_failed_atomic_ends_the_stream_after_what_is_owed() {
     let mut r = receiver(recv_config());
-    let read = DataFields {
-        length: 8,
-        ..packet(Opcode::ReadRequest, 0, 0, LAST)
-    };
-    take(&mut r, &read, 0);
+    take(&mut r, &read(0), 0);
     take(&mut r, &packet(Opcode::FetchAdd, 1, 0, LAST), 0);
     take(&mut r, &packet(Opcode::Write, 2, 0, LAST), 8);
     assert!(matches!(r.pop_delivery(), Some(Delivery::Atomic { .. })));
     let nak = r.atomic_result(Err(Refusal::RemoteAccess)).unwrap();
     assert_eq!((nak.code, nak.msn), (NakCode::RemoteAccess, START.add(1)));
     assert_eq!(deliveries(&mut r), []);
-    let desc = r.next_response().unwrap();
-    r.commit_response(&desc);
+    let desc = respond(&mut r);
     assert!(r.response_packet(&desc).is_some());
     assert_eq!(deliveries(&mut r), []);
     r.on_response_acked(&desc);

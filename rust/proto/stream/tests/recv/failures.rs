@@ -68,8 +68,7 @@ fn a_stopped_stream_refuses_and_forgets() {
     let mut r = receiver(recv_config());
     take(&mut r, &packet(Opcode::ReadRequest, 0, 0, LAST), 0);
     deliveries(&mut r);
-    let desc = r.next_response().unwrap();
-    r.commit_response(&desc);
+    let desc = respond(&mut r);
     r.stop();
     assert!(r.response_packet(&desc).is_none());
     assert_eq!(r.next_response(), None);

@@ -10,15 +10,8 @@ mod failures;
 mod receives;
 mod responses;
 
-use std::vec::Vec;
-
 use super::*;
-use crate::packet::{DataFields, NakCode, Opcode, StreamFlags};
-use crate::psn::{Msn, Rsn};
-
-const START: Msn = Msn(0xffff_fff0);
-const LAST: StreamFlags = StreamFlags::LAST;
-const NONE: StreamFlags = StreamFlags(0);
+use crate::packet::{NakCode, TxDesc};
 
 /// Enough receives for everybody.
 const POSTED: Rsn = Rsn(1_000);
@@ -51,6 +44,21 @@ fn send(msn: u32, rsn: u32, offset: u32, flags: StreamFlags) -> DataFields {
         rsn: Rsn(rsn),
         ..packet(Opcode::Send, msn, offset, flags)
     }
+}
+
+/// A Read of eight bytes.
+fn read(msn: u32) -> DataFields {
+    DataFields {
+        length: 8,
+        ..packet(Opcode::ReadRequest, msn, 0, LAST)
+    }
+}
+
+/// Sends the next packet of a response.
+fn respond(r: &mut Receiver) -> TxDesc {
+    let desc = r.next_response().unwrap();
+    assert!(r.commit_response(&desc));
+    desc
 }
 
 /// Takes a packet that must be welcome.

@@ -44,19 +44,14 @@ fn reads_are_answered_in_pieces() {
 #[test]
 fn responses_of_an_earlier_life_do_not_count() {
     let mut r = receiver(recv_config());
-    let read = DataFields {
-        length: 8,
-        ..packet(Opcode::ReadRequest, 0, 0, LAST)
-    };
+    let read = read(0);
     take(&mut r, &read, 0);
     deliveries(&mut r);
-    let old = r.next_response().unwrap();
-    r.commit_response(&old);
+    let old = respond(&mut r);
     r.reset(recv_config());
     take(&mut r, &DataFields { epoch: 1, ..read }, 0);
     deliveries(&mut r);
-    let new = r.next_response().unwrap();
-    r.commit_response(&new);
+    let new = respond(&mut r);
     assert!(r.response_packet(&old).is_none());
     r.on_response_acked(&old);
     assert!(r.response_packet(&new).is_some());
@@ -68,10 +63,6 @@ fn too_many_reads_are_invalid() {
         max_dest_rd_atomic: 2,
         ..recv_config()
     });
-    let read = |msn| DataFields {
-        length: 8,
-        ..packet(Opcode::ReadRequest, msn, 0, LAST)
-    };
     take(&mut r, &read(0), 0);
     take(&mut r, &read(2), 0);
     assert_eq!(refused(&r, &read(1), 0), Some(Refusal::InvalidRequest));
@@ -82,8 +73,7 @@ fn too_many_reads_are_invalid() {
     deliveries(&mut r);
     assert_eq!(refused(&r, &read(3), 0), Some(Refusal::InvalidRequest));
     // Answered: the requester may have it, whether or not we know.
-    let desc = r.next_response().unwrap();
-    r.commit_response(&desc);
+    respond(&mut r);
     take(&mut r, &read(3), 0);
 
     let none = receiver(RecvConfig {
@@ -101,18 +91,13 @@ fn a_full_response_ring_holds_everything_behind() {
         recv_config(),
     );
     for msn in [0, 1] {
-        let read = DataFields {
-            length: 8,
-            ..packet(Opcode::ReadRequest, msn, 0, LAST)
-        };
-        take(&mut r, &read, 0);
+        take(&mut r, &read(msn), 0);
     }
     take(&mut r, &packet(Opcode::FetchAdd, 2, 0, LAST), 0);
     take(&mut r, &packet(Opcode::Write, 3, 0, LAST), 8);
     for _ in 0..2 {
         assert_eq!(deliveries(&mut r), []);
-        let desc = r.next_response().unwrap();
-        r.commit_response(&desc);
+        let desc = respond(&mut r);
         assert_eq!(deliveries(&mut r), []);
         assert_eq!(r.next_response(), None);
         r.on_response_acked(&desc);
@@ -136,8 +121,7 @@ fn memory_can_go_away_under_a_response() {
     assert_eq!(deliveries(&mut r), [Delivery::Write { byte_len: 8 }]);
     let mut first = Vec::new();
     for _ in 0..4 {
-        let desc = r.next_response().unwrap();
-        r.commit_response(&desc);
+        let desc = respond(&mut r);
         first.push(desc);
     }
     let nak = r

@@ -29,8 +29,7 @@ fn local_operations_keep_their_place() {
     // A go-back does not execute it again.
     s.on_nak(T0, &nak(NakCode::Rnr, START.add(1), 0));
     assert_eq!(s.next_local(), None);
-    let now = s.poll_timeout().unwrap();
-    s.on_timeout(now, T0);
+    let now = expire(&mut s);
     let sent = pump(&mut s, now);
     ack_all(&mut s, now, &sent);
     assert_eq!(completed(&mut s).len(), 3);

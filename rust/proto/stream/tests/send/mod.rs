@@ -10,15 +10,16 @@ mod patience;
 mod queue;
 mod responses;
 
-use std::vec::Vec;
-
 use super::*;
-use crate::packet::{DataFields, NakCode, Opcode, StreamFlags, TxDesc};
-use crate::psn::{Msn, Rsn};
-use crate::time::{Duration, Instant};
+use crate::packet::{NakCode, TxDesc};
+use crate::time::Duration;
 
-const T0: Instant = Instant(1_000_000);
-const START: Msn = Msn(0xffff_fff0);
+/// Lets the time come for which the stream waits; returns it.
+fn expire(s: &mut Sender) -> Instant {
+    let now = s.poll_timeout().unwrap();
+    s.on_timeout(now, T0);
+    now
+}
 
 /// Sends everything that may be sent.
 fn pump(s: &mut Sender, now: Instant) -> Vec<TxDesc> {
@@ -51,12 +52,6 @@ fn nak(code: NakCode, msn: Msn, epoch: u16) -> DataFields {
         rnr_timer: 1,
         ..DataFields::default()
     }
-}
-
-fn completed(s: &mut Sender) -> Vec<(u32, WcStatus)> {
-    core::iter::from_fn(|| s.pop_completed())
-        .map(|c| (c.cookie, c.status))
-        .collect()
 }
 
 fn respond(s: &mut Sender, msn: Msn, len: u32) {

@@ -74,8 +74,7 @@ fn rnr_status_and_infinite_retry() {
         // Past the wrap of the epoch.
         let sent = pump(&mut s, now);
         s.on_nak(now, &nak(NakCode::Rnr, START, sent[0].epoch));
-        now = s.poll_timeout().unwrap();
-        s.on_timeout(now, T0);
+        now = expire(&mut s);
     }
     let sent = pump(&mut s, now);
     ack_all(&mut s, now, &sent);
@@ -93,8 +92,7 @@ fn rnr_count_starts_again_with_progress() {
         s.post(now, &work(SendOp::Send, 8, i)).unwrap();
         let sent = pump(&mut s, now);
         s.on_nak(now, &nak(NakCode::Rnr, START.add(i), sent[0].epoch));
-        now = s.poll_timeout().unwrap();
-        s.on_timeout(now, T0);
+        now = expire(&mut s);
         let sent = pump(&mut s, now);
         ack_all(&mut s, now, &sent);
         assert_eq!(completed(&mut s), [(i, WcStatus::Success)]);
@@ -177,8 +175,7 @@ fn two_refusals_in_either_order() {
         }
         ack_all(&mut s, T0, &first);
         assert_eq!(completed(&mut s), [(0, WcStatus::Success)]);
-        let now = s.poll_timeout().unwrap();
-        s.on_timeout(now, T0);
+        let now = expire(&mut s);
         let second = pump(&mut s, now);
         assert_eq!(second.len(), 3);
         assert!(second.iter().all(|d| d.epoch == epoch), "{second:?}");
@@ -232,8 +229,7 @@ fn an_earlier_go_back_supersedes_a_fatal_nak() {
             s.on_nak(T0, f);
         }
         ack_all(&mut s, T0, &first);
-        let now = s.poll_timeout().unwrap();
-        s.on_timeout(now, T0);
+        let now = expire(&mut s);
         assert_eq!(pump(&mut s, now).len(), 2);
     }
 }

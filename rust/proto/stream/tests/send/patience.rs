@@ -126,8 +126,7 @@ fn timeout_zero_is_infinite() {
         let sent = pump(&mut s, now);
         assert_eq!(s.poll_timeout(), None);
         s.on_nak(now, &nak(NakCode::NotReady, START, sent[0].epoch));
-        now = s.poll_timeout().unwrap();
-        s.on_timeout(now, T0);
+        now = expire(&mut s);
     }
     assert_eq!(completed(&mut s), []);
 }

@@ -124,8 +124,7 @@ fn draining_finishes_what_is_started() {
     assert_eq!(rest.len(), 1, "the second packet, not the second message");
     // A refusal does not make it a new message.
     s.on_nak(T0, &nak(NakCode::Rnr, START, 0));
-    let now = s.poll_timeout().unwrap();
-    s.on_timeout(now, T0);
+    let now = expire(&mut s);
     let again = pump(&mut s, now);
     assert_eq!(again.len(), 2);
     ack_all(&mut s, now, &again);
