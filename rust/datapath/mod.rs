@@ -43,6 +43,7 @@ pub(crate) mod mr;
 pub(crate) mod mw;
 mod notice;
 mod order;
+pub(crate) mod parts;
 pub(crate) mod plane;
 pub(crate) mod post;
 pub(crate) mod qp;

@@ -15,6 +15,10 @@ use crate::{
         cq::Cq,
         endpoint::Endpoint,
         host::Host,
+        parts::{
+            QpParts,
+            QpRings, //
+        },
         plane::{
             PlaneInfo,
             Planes, //
@@ -308,14 +312,18 @@ impl Firmware {
     pub(crate) fn add_qp(&self, conn: &Arc<Conn>, spec: QpSpec<'_>) -> Result<Arc<Carried>> {
         let init = QpInit {
             service: QpType::Rc,
-            pd: spec.pd,
-            send_cq: spec.send_cq,
-            recv_cq: spec.recv_cq,
-            sq: spec.sq,
-            rq: spec.rq,
-            srq: None,
-            signal_all: spec.signal_all,
-            events: QpEvents::new(spec.qp),
+            parts: QpParts {
+                pd: spec.pd,
+                send_cq: spec.send_cq,
+                recv_cq: spec.recv_cq,
+                rings: QpRings {
+                    sq: spec.sq,
+                    rq: spec.rq,
+                    srq: None,
+                },
+                signal_all: spec.signal_all,
+                events: QpEvents::new(spec.qp),
+            },
         };
         let qp = Qp::new_on(conn, init, spec.qpn, &spec.attr, (spec.first, spec.state))?;
         let carried = Arc::new(

@@ -68,6 +68,7 @@ mod datapath {
     mod mr;
     mod mw;
     mod order;
+    pub(crate) mod parts;
     pub(crate) mod plane;
     pub(crate) mod qp;
     mod qp_counters;

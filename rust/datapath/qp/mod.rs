@@ -17,19 +17,15 @@ use super::{
     endpoint::Endpoint,
     foreign::Foreign,
     now,
+    parts::QpParts,
     qp_counters::QpCounters,
     recv_queue::RecvQueue,
-    srq::{
-        Bound,
-        Srq, //
-    },
     wishes::Wishes,
-    work_queue::WorkQueue,
+    work_queue::WorkQueue, //
 };
 use crate::{
     rdma::{
         event::QpEvents,
-        mmap::SharedMem,
         qp::{
             QpAttr,
             QpState,
@@ -98,17 +94,7 @@ static SERIALS: Atomic<u64> = Atomic::new(1);
 pub(crate) struct QpInit {
     /// Reliable or unreliable connection.
     pub(crate) service: QpType,
-    /// Number of the protection domain.
-    pub(crate) pd: u32,
-    pub(crate) send_cq: Arc<Cq>,
-    pub(crate) recv_cq: Arc<Cq>,
-    pub(crate) sq: (SharedMem, ring::Geometry),
-    /// [`None`] if nothing can be received, or from the shared receive queue.
-    pub(crate) rq: Option<(SharedMem, ring::Geometry)>,
-    pub(crate) srq: Option<Arc<Srq>>,
-    /// Every send work request has a completion.
-    pub(crate) signal_all: bool,
-    pub(crate) events: QpEvents,
+    pub(crate) parts: QpParts,
 }
 
 /// What the queue pair's lock guards.
@@ -211,15 +197,15 @@ impl Qp {
 
     /// Makes a queue pair that has no number yet, and that no timer finds.
     pub(super) fn build(endpoint: &Arc<Endpoint>, init: QpInit) -> Result<Arc<Self>> {
-        let (sq, sq_geometry) = init.sq;
-        let sq = WorkQueue::new(sq, sq_geometry)?;
-        // The first work request finds the kernel asleep.
-        let _ = sq.sleep();
-        let rq = match (init.srq, init.rq) {
-            (Some(srq), _) => Some(RecvQueue::Shared(Bound::new(srq, MSG_WINDOW)?)),
-            (None, Some((ring, geometry))) => Some(RecvQueue::Own(WorkQueue::new(ring, geometry)?)),
-            (None, None) => None,
-        };
+        let QpParts {
+            pd,
+            send_cq,
+            recv_cq,
+            rings,
+            signal_all,
+            events,
+        } = init.parts;
+        let (sq, rq) = rings.open(MSG_WINDOW)?;
         // CAST: a small constant.
         let window = MSG_WINDOW as usize;
         let send = SendStream::new(
@@ -256,12 +242,12 @@ impl Qp {
                 qpn: Atomic::new(0),
                 service: init.service,
                 serial: SERIALS.fetch_add(1, Relaxed),
-                pd: init.pd,
-                signal_all: init.signal_all,
+                pd,
+                signal_all,
                 endpoint: endpoint.clone(),
-                send_cq: init.send_cq,
-                recv_cq: init.recv_cq,
-                events: init.events,
+                send_cq,
+                recv_cq,
+                events,
                 queued: Atomic::new(false),
                 inner <- new_spinlock_bh!(inner),
                 timer <- Timer::new(),

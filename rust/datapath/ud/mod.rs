@@ -17,12 +17,9 @@ use super::{
     endpoint::Endpoint,
     host::Host,
     limits,
+    parts::QpParts,
     qp_counters::QpCounters,
     recv_queue::RecvQueue,
-    srq::{
-        Bound,
-        Srq, //
-    },
     work_queue::WorkQueue,
     wqe::{
         RecvWr,
@@ -39,7 +36,6 @@ use crate::{
             QpEvent,
             QpEvents, //
         },
-        mmap::SharedMem,
         qp::{
             AttrMask,
             QpAttr,
@@ -103,17 +99,7 @@ pub(crate) struct UdInit {
     pub(crate) is_gsi: bool,
     /// Whether a user in the kernel posts, whose work requests end with where they go.
     pub(crate) is_kernel: bool,
-    /// Number of the protection domain.
-    pub(crate) pd: u32,
-    pub(crate) send_cq: Arc<Cq>,
-    pub(crate) recv_cq: Arc<Cq>,
-    pub(crate) sq: (SharedMem, ring::Geometry),
-    /// [`None`] if nothing can be received, or from the shared receive queue.
-    pub(crate) rq: Option<(SharedMem, ring::Geometry)>,
-    pub(crate) srq: Option<Arc<Srq>>,
-    /// Every send work request has a completion.
-    pub(crate) signal_all: bool,
-    pub(crate) events: QpEvents,
+    pub(crate) parts: QpParts,
 }
 
 /// What the queue pair's lock guards.
@@ -213,16 +199,16 @@ impl Ud {
     /// Errors: `ENOMEM`; `EINVAL` if a ring has no room for its geometry; `EBUSY` if there is a
     /// queue pair for general services.
     pub(crate) fn new(endpoint: &Arc<Endpoint>, init: UdInit) -> Result<Arc<Self>> {
-        let (sq, sq_geometry) = init.sq;
-        let sq = WorkQueue::new(sq, sq_geometry)?;
-        // The first work request finds the kernel asleep.
-        let _ = sq.sleep();
-        let rq = match (init.srq, init.rq) {
-            // One that turns out too short waits for the next datagram.
-            (Some(srq), _) => Some(RecvQueue::Shared(Bound::new(srq, 1)?)),
-            (None, Some((ring, geometry))) => Some(RecvQueue::Own(WorkQueue::new(ring, geometry)?)),
-            (None, None) => None,
-        };
+        let QpParts {
+            pd,
+            send_cq,
+            recv_cq,
+            rings,
+            signal_all,
+            events,
+        } = init.parts;
+        // One that turns out too short waits for the next datagram.
+        let (sq, rq) = rings.open(1)?;
         let inner = UdInner {
             state: QpState::Reset,
             attr: QpAttr::default(),
@@ -243,12 +229,12 @@ impl Ud {
                 key: Atomic::new(0),
                 is_gsi: init.is_gsi,
                 is_kernel: init.is_kernel,
-                pd: init.pd,
-                signal_all: init.signal_all,
+                pd,
+                signal_all,
                 endpoint: endpoint.clone(),
-                send_cq: init.send_cq,
-                recv_cq: init.recv_cq,
-                events: init.events,
+                send_cq,
+                recv_cq,
+                events,
                 inner <- new_spinlock_bh!(inner),
                 account,
                 kick <- new_work!("Ud::kick"),

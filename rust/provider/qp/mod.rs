@@ -27,6 +27,10 @@ use super::{
 use crate::{
     datapath::{
         self,
+        parts::{
+            QpParts,
+            QpRings, //
+        },
         ud::{
             Ud,
             UdInit, //
@@ -133,24 +137,25 @@ pub(super) fn create(
         Some(udata) => share(udata, &sq, rq.as_ref())?,
         None => keep(&cap, &sq, rq.as_ref())?,
     };
-    let (pd, signal_all) = (pd.number(), init.signal_all);
-    let (send_cq, recv_cq) = (send_cq.cq.clone(), recv_cq.cq.clone());
-    let sq = (sq.mem, sq.geometry);
-    let rq = rq.map(|rq| (rq.mem, rq.geometry));
+    let parts = QpParts {
+        pd: pd.number(),
+        send_cq: send_cq.cq.clone(),
+        recv_cq: recv_cq.cq.clone(),
+        rings: QpRings {
+            sq: (sq.mem, sq.geometry),
+            rq: rq.map(|rq| (rq.mem, rq.geometry)),
+            srq: init.srq.map(|srq| srq.srq.clone()),
+        },
+        signal_all: init.signal_all,
+        events,
+    };
     let qp = if is_datagram {
         Service::Datagram(Ud::new(
             &dev.endpoint,
             UdInit {
                 is_gsi,
                 is_kernel,
-                pd,
-                send_cq,
-                recv_cq,
-                sq,
-                rq,
-                srq: init.srq.map(|srq| srq.srq.clone()),
-                signal_all,
-                events,
+                parts,
             },
         )?)
     } else {
@@ -158,14 +163,7 @@ pub(super) fn create(
             &dev.endpoint,
             datapath::qp::QpInit {
                 service: init.qp_type,
-                pd,
-                send_cq,
-                recv_cq,
-                sq,
-                rq,
-                srq: init.srq.map(|srq| srq.srq.clone()),
-                signal_all,
-                events,
+                parts,
             },
         )?;
         let origin = Origin {
