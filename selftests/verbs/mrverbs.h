@@ -223,6 +223,8 @@ int post_send(struct end *end, enum ibv_wr_opcode op, uint64_t wr_id,
 int post_recv(struct end *end, uint64_t wr_id, void *p, uint32_t len, uint32_t lkey);
 
 int async_event_wait(struct host *host, int ms, struct ibv_async_event *event);
+/* The next event of the device has this type, and is of this CQ, QP or SRQ. */
+void async_event_expect(struct host *host, enum ibv_event_type type, const void *of);
 const char *op_name(enum ibv_wr_opcode op);
 bool op_receives(enum ibv_wr_opcode op);
 bool is_metaroce(void);

@@ -19,23 +19,24 @@ void need_metaroce(void)
 		SKIP("knows the rings of metaroce only");
 }
 
-static void read_maps(struct rings *r)
+int read_maps(struct mapping *maps, int room)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
 	char line[512];
+	int n = 0;
 
 	CHECK(f, "/proc/self/maps: %m");
-	r->n_maps = 0;
 	while (fgets(line, sizeof(line), f)) {
 		unsigned long start, end;
 
 		if (!strstr(line, "uverbs") || sscanf(line, "%lx-%lx", &start, &end) != 2)
 			continue;
-		CHECK(r->n_maps < (int)ARRAY_SIZE(r->maps), "too many mappings");
-		r->maps[r->n_maps++] = (struct mapping){ (uint8_t *)start, (uint8_t *)end };
+		CHECK(n < room, "too many mappings");
+		maps[n++] = (struct mapping){ (uint8_t *)start, (uint8_t *)end };
 	}
 	fclose(f);
-	CHECK(r->n_maps, "the provider has mapped nothing");
+	CHECK(n, "the provider has mapped nothing");
+	return n;
 }
 
 /* The slot that begins with this wr_id, outside the ring "not". */
@@ -82,7 +83,7 @@ void rings_new_deep(struct rings *r, struct env *env, int depth)
 	buf_new(&r->peer, &env->b, 65536, ACCESS_ALL);
 	OK(post_recv(&r->pair.a, RECV_1, r->buf.p, 100, r->buf.mr->lkey));
 	OK(post_recv(&r->pair.a, RECV_2, r->buf.p, 100, r->buf.mr->lkey));
-	read_maps(r);
+	r->n_maps = read_maps(r->maps, ARRAY_SIZE(r->maps));
 	find_ring(r, &r->rq, RECV_1, RECV_2, 0, NULL, "receive queue");
 	OK(post_send(&r->pair.b, IBV_WR_SEND, 1, NULL, 0, 0, NULL, 0, IBV_SEND_SIGNALED));
 	cq_expect(&r->pair.b.scq, 1, IBV_WC_SUCCESS);

@@ -32,6 +32,8 @@ struct rings {
 };
 
 void need_metaroce(void);
+/* What this process has mapped of devices; returns how many there are. */
+int read_maps(struct mapping *maps, int room);
 /* Two QPs that have talked a little, the rings of a's found in memory. */
 void rings_new_deep(struct rings *r, struct env *env, int depth);
 void rings_new(struct rings *r, struct env *env);

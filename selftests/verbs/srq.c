@@ -46,6 +46,13 @@ struct ibv_srq_attr srq_query(struct ibv_srq *srq)
 
 void send_one(struct end *end, uint64_t wr_id, struct buf *src, uint32_t len)
 {
-	OK(post_send(end, IBV_WR_SEND, wr_id, src->p, len, src->mr->lkey, NULL, 0,
-		     IBV_SEND_SIGNALED));
+	OK(post_send(end, IBV_WR_SEND, wr_id, src ? src->p : NULL, len, src ? src->mr->lkey : 0,
+		     NULL, 0, IBV_SEND_SIGNALED));
+}
+
+void deliver(struct pair *pair, uint64_t recv, struct buf *src, uint32_t len)
+{
+	send_one(&pair->a, WR, src, len);
+	cq_expect(&pair->a.scq, WR, IBV_WC_SUCCESS);
+	cq_expect(&pair->b.rcq, recv, IBV_WC_SUCCESS);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Where a queue ends: its domain, queue pairs that go, a ring that is broken. */
+#include "rings.h"
 #include "srq.h"
 
 #include <errno.h>
-#include <rdma/metaroce-abi.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The memory of receives belongs to the queue's domain, not the queue pair's. */
@@ -26,9 +25,7 @@ static void domains(struct env *env, const struct test *test)
 	fill(src.p, LEN, 12);
 	OK(srq_post(srq, RECV, mine.p, LEN, mine.mr->lkey));
 	OK(srq_post(srq, RECV + 1, others.p, LEN, others.mr->lkey));
-	send_one(&pair.a, WR, &src, LEN);
-	cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
-	cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
+	deliver(&pair, RECV, &src, LEN);
 	check(mine.p, LEN, 12, "message");
 	send_one(&pair.a, WR, &src, LEN);
 	cq_expect(&pair.b.rcq, RECV + 1, IBV_WC_LOC_PROT_ERR);
@@ -61,9 +58,7 @@ static void qp_goes(struct env *env, const struct test *test)
 			send_one(&pair.a, WR, &src, LEN);
 		pair_free(&pair);
 		OK(srq_post(srq, RECV, dst.p, LEN, dst.mr->lkey));
-		send_one(&good.a, WR, &src, LEN);
-		cq_expect(&good.a.scq, WR, IBV_WC_SUCCESS);
-		cq_expect(&good.b.rcq, RECV, IBV_WC_SUCCESS);
+		deliver(&good, RECV, &src, LEN);
 	}
 	pair_free(&good);
 	OK(ibv_destroy_srq(srq));
@@ -77,32 +72,23 @@ static void wild_index(struct env *env, const struct test *test)
 	const uint64_t mark = 0x5a9d00d5a9d00dULL;
 	struct ibv_srq *srq = srq_new(env->b.pd, 16, 1);
 	struct metaroce_ring_hdr *hdr = NULL;
+	struct mapping maps[64];
 	struct ibv_async_event event;
 	bool srq_told = false, qp_told = false, last_told = false;
 	struct pair pair;
-	char line[512];
-	FILE *f;
+	int i, n;
 
 	(void)test;
-	if (!is_metaroce())
-		SKIP("knows the rings of metaroce only");
+	need_metaroce();
 	pair_new(&pair, env, OPTS(.srq = srq));
 	OK(srq_post(srq, mark, NULL, 0, 0));
-	f = fopen("/proc/self/maps", "r");
-	CHECK(f, "/proc/self/maps: %m");
-	while (!hdr && fgets(line, sizeof(line), f)) {
-		unsigned long start, end, p;
-
-		if (!strstr(line, "uverbs") || sscanf(line, "%lx-%lx", &start, &end) != 2)
-			continue;
-		p = start + METAROCE_RING_HDR_SIZE;
-		if (!memcmp((void *)p, &mark, sizeof(mark)))
-			hdr = (struct metaroce_ring_hdr *)start;
-	}
-	fclose(f);
+	n = read_maps(maps, ARRAY_SIZE(maps));
+	for (i = 0; i < n; i++)
+		if (!memcmp(maps[i].start + METAROCE_RING_HDR_SIZE, &mark, sizeof(mark)))
+			hdr = (struct metaroce_ring_hdr *)maps[i].start;
 	CHECK(hdr, "no ring of the SRQ in the mappings");
 	__atomic_store_n(&hdr->producer, (uint32_t)test->arg[0], __ATOMIC_SEQ_CST);
-	OK(post_send(&pair.a, IBV_WR_SEND, WR, NULL, 0, 0, NULL, 0, IBV_SEND_SIGNALED));
+	send_one(&pair.a, WR, NULL, 0);
 	end_expect_error(&pair.b);
 	while (!srq_told || !qp_told || !last_told) {
 		CHECK(async_event_wait(&env->b, WAIT_MS, &event), "SRQ_ERR %d, QP_FATAL %d, LAST_WQE %d",

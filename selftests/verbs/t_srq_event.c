@@ -13,16 +13,6 @@ static void no_event(struct host *host, const char *when)
 	FAIL("event \"%s\" %s", ibv_event_type_str(event.event_type), when);
 }
 
-static void expect_event(struct host *host, struct ibv_srq *srq, enum ibv_event_type type)
-{
-	struct ibv_async_event event;
-
-	CHECK(async_event_wait(host, WAIT_MS, &event), "no event");
-	CHECK_EQ(event.event_type, type, "event");
-	CHECK(event.element.srq == srq, "event of another SRQ");
-	ibv_ack_async_event(&event);
-}
-
 /* No receive: the sender waits, or gives up, as with a receive queue. */
 static void not_ready(struct env *env, const struct test *test)
 {
@@ -56,7 +46,6 @@ static void not_ready(struct env *env, const struct test *test)
 static void too_long(struct env *env, const struct test *test)
 {
 	struct ibv_srq *srq = srq_new(env->b.pd, 16, 1);
-	struct ibv_async_event event;
 	struct pair bad, good;
 	struct buf src, dst;
 
@@ -72,13 +61,8 @@ static void too_long(struct env *env, const struct test *test)
 	cq_expect(&bad.a.scq, WR, IBV_WC_REM_INV_REQ_ERR);
 	cq_expect(&bad.b.rcq, RECV, IBV_WC_LOC_LEN_ERR);
 	end_expect_error(&bad.b);
-	CHECK(async_event_wait(&env->b, WAIT_MS, &event), "no event");
-	CHECK_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED, "event");
-	CHECK(event.element.qp == bad.b.qp, "event of another QP");
-	ibv_ack_async_event(&event);
-	send_one(&good.a, WR, &src, LEN);
-	cq_expect(&good.a.scq, WR, IBV_WC_SUCCESS);
-	cq_expect(&good.b.rcq, RECV + 1, IBV_WC_SUCCESS);
+	async_event_expect(&env->b, IBV_EVENT_QP_LAST_WQE_REACHED, bad.b.qp);
+	deliver(&good, RECV + 1, &src, LEN);
 	check(dst.p + LEN, LEN, 6, "the other's message");
 	cq_expect_empty(&bad.b.rcq, "of the failed QP");
 	pair_free(&bad);
@@ -102,20 +86,12 @@ static void limit(struct env *env, const struct test *test)
 	for (round = 0; round < 3; round++) {
 		OK(srq_modify(srq, 0, 7, IBV_SRQ_LIMIT));
 		CHECK_EQ(srq_query(srq).srq_limit, 7, "srq_limit");
-		for (i = 0; i < 3; i++) {
-			OK(post_send(&pair.a, IBV_WR_SEND, WR, NULL, 0, 0, NULL, 0,
-				     IBV_SEND_SIGNALED));
-			cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
-			cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
-		}
+		for (i = 0; i < 3; i++)
+			deliver(&pair, RECV, NULL, 0);
 		no_event(&env->b, "with as many receives as the limit");
-		for (i = 0; i < 3; i++) {
-			OK(post_send(&pair.a, IBV_WR_SEND, WR, NULL, 0, 0, NULL, 0,
-				     IBV_SEND_SIGNALED));
-			cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
-			cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
-		}
-		expect_event(&env->b, srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+		for (i = 0; i < 3; i++)
+			deliver(&pair, RECV, NULL, 0);
+		async_event_expect(&env->b, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 		no_event(&env->b, "after the event");
 		CHECK_EQ(srq_query(srq).srq_limit, 0, "srq_limit after the event");
 		for (i = 0; i < 6; i++)
@@ -124,11 +100,8 @@ static void limit(struct env *env, const struct test *test)
 	/* Taken back. */
 	OK(srq_modify(srq, 0, 7, IBV_SRQ_LIMIT));
 	OK(srq_modify(srq, 0, 0, IBV_SRQ_LIMIT));
-	for (i = 0; i < 5; i++) {
-		OK(post_send(&pair.a, IBV_WR_SEND, WR, NULL, 0, 0, NULL, 0, IBV_SEND_SIGNALED));
-		cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
-		cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
-	}
+	for (i = 0; i < 5; i++)
+		deliver(&pair, RECV, NULL, 0);
 	no_event(&env->b, "without a limit");
 	pair_free(&pair);
 	OK(ibv_destroy_srq(srq));
@@ -138,7 +111,6 @@ static void limit(struct env *env, const struct test *test)
 static void last_wqe(struct env *env, const struct test *test)
 {
 	struct ibv_srq *srq = srq_new(env->b.pd, 16, 1);
-	struct ibv_async_event event;
 	struct pair bad, good;
 	struct buf src, dst;
 
@@ -150,16 +122,11 @@ static void last_wqe(struct env *env, const struct test *test)
 	fill(src.p, LEN, 8);
 	OK(srq_post(srq, RECV, dst.p, LEN, dst.mr->lkey));
 	end_error(&bad.b);
-	CHECK(async_event_wait(&env->b, WAIT_MS, &event), "no event");
-	CHECK_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED, "event");
-	CHECK(event.element.qp == bad.b.qp, "event of another QP");
-	ibv_ack_async_event(&event);
+	async_event_expect(&env->b, IBV_EVENT_QP_LAST_WQE_REACHED, bad.b.qp);
 	end_error(&bad.b);
 	no_event(&env->b, "a second time");
 	cq_expect_empty(&bad.b.rcq, "of the QP in the error state");
-	send_one(&good.a, WR, &src, LEN);
-	cq_expect(&good.a.scq, WR, IBV_WC_SUCCESS);
-	cq_expect(&good.b.rcq, RECV, IBV_WC_SUCCESS);
+	deliver(&good, RECV, &src, LEN);
 	check(dst.p, LEN, 8, "the other's message");
 	pair_free(&bad);
 	pair_free(&good);

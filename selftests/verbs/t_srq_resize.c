@@ -27,9 +27,7 @@ static void resize(struct env *env, const struct test *test)
 				next_post++;
 			}
 			fill(src.p, LEN, next_recv);
-			send_one(&pair.a, WR, &src, LEN);
-			cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
-			cq_expect(&pair.b.rcq, RECV + next_recv, IBV_WC_SUCCESS);
+			deliver(&pair, RECV + next_recv, &src, LEN);
 			check(dst.p, LEN, next_recv, "message");
 			next_recv++;
 		}
@@ -47,9 +45,7 @@ static void resize(struct env *env, const struct test *test)
 	}
 	REFUSED(srq_post(srq, RECV, dst.p, LEN, dst.mr->lkey), ENOMEM);
 	while (next_recv < next_post) {
-		send_one(&pair.a, WR, &src, LEN);
-		cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
-		cq_expect(&pair.b.rcq, RECV + next_recv, IBV_WC_SUCCESS);
+		deliver(&pair, RECV + next_recv, &src, LEN);
 		next_recv++;
 	}
 	pair_free(&pair);
@@ -74,8 +70,7 @@ static void resize_long(struct env *env, const struct test *test)
 		OK(srq_post(srq, RECV + i, NULL, 0, 0));
 	for (i = 0; i < N; i += SENDS) {
 		for (j = 0; j < SENDS; j++)
-			OK(post_send(&pair.a, IBV_WR_SEND, WR, NULL, 0, 0, NULL, 0,
-				     IBV_SEND_SIGNALED));
+			send_one(&pair.a, WR, NULL, 0);
 		OK(srq_modify(srq, i / SENDS % 2 ? N : 2 * N, 0, IBV_SRQ_MAX_WR));
 		for (j = 0; j < SENDS; j++) {
 			cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);

@@ -58,9 +58,7 @@ static void bad_requests(struct env *env, const struct test *test)
 	CHECK(bad == &wr[1], "bad_wr is not the bad one");
 	/* The first was posted. */
 	pair_new(&pair, env, OPTS(.srq = srq));
-	OK(post_send(&pair.a, IBV_WR_SEND, WR, NULL, 0, 0, NULL, 0, IBV_SEND_SIGNALED));
-	cq_expect(&pair.a.scq, WR, IBV_WC_SUCCESS);
-	cq_expect(&pair.b.rcq, RECV, IBV_WC_SUCCESS);
+	deliver(&pair, RECV, NULL, 0);
 	REFUSED(srq_modify(srq, 0, 17, IBV_SRQ_LIMIT), EINVAL);
 	REFUSED(srq_modify(srq, 0, 0, IBV_SRQ_MAX_WR), EINVAL);
 	REFUSED(srq_modify(srq, env->b.attr.max_srq_wr + 1, 0, IBV_SRQ_MAX_WR), EINVAL);
@@ -83,9 +81,7 @@ static void overflow(struct env *env, const struct test *test)
 	REFUSED(srq_post(srq, RECV + n, NULL, 0, 0), ENOMEM);
 	/* Each that is consumed makes room for one, for as long as it goes on. */
 	for (i = 0; i < 3 * n; i++) {
-		OK(post_send(&pair.a, IBV_WR_SEND, i, NULL, 0, 0, NULL, 0, IBV_SEND_SIGNALED));
-		cq_expect(&pair.a.scq, i, IBV_WC_SUCCESS);
-		cq_expect(&pair.b.rcq, RECV + i, IBV_WC_SUCCESS);
+		deliver(&pair, RECV + i, NULL, 0);
 		OK(srq_post(srq, RECV + n + i, NULL, 0, 0));
 		REFUSED(srq_post(srq, RECV + n, NULL, 0, 0), ENOMEM);
 	}

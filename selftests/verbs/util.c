@@ -202,6 +202,17 @@ int async_event_wait(struct host *host, int ms, struct ibv_async_event *event)
 	return 1;
 }
 
+void async_event_expect(struct host *host, enum ibv_event_type type, const void *of)
+{
+	struct ibv_async_event event;
+
+	CHECK(async_event_wait(host, WAIT_MS, &event), "no event \"%s\"",
+	      ibv_event_type_str(type));
+	CHECK_EQ(event.event_type, type, "event");
+	CHECK(event.element.qp == of, "event of another object");
+	ibv_ack_async_event(&event);
+}
+
 /* Completion queues ------------------------------------------------------ */
 
 void cq_new(struct cq *cq, struct host *host, int entries)
