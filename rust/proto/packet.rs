@@ -134,6 +134,27 @@ pub struct TxDesc {
 }
 
 impl Opcode {
+    /// The opcode with wire code point `code`, if there is one.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Opcode::Void,
+            1 => Opcode::Send,
+            2 => Opcode::SendImm,
+            3 => Opcode::SendInv,
+            4 => Opcode::Write,
+            5 => Opcode::WriteImm,
+            6 => Opcode::ReadRequest,
+            7 => Opcode::ReadResponse,
+            8 => Opcode::CmpSwap,
+            9 => Opcode::FetchAdd,
+            10 => Opcode::AtomicResponse,
+            11 => Opcode::Nak,
+            12 => Opcode::AtomicWrite,
+            13 => Opcode::Flush,
+            _ => return None,
+        })
+    }
+
     /// Whether packets of this opcode may carry payload.
     pub const fn carries_payload(self) -> bool {
         matches!(

@@ -137,26 +137,6 @@ fn emit_extension(f: &DataFields, w: &mut Writer<'_>) -> Option<()> {
     }
 }
 
-const fn opcode(v: u8) -> Option<Opcode> {
-    Some(match v {
-        0 => Opcode::Void,
-        1 => Opcode::Send,
-        2 => Opcode::SendImm,
-        3 => Opcode::SendInv,
-        4 => Opcode::Write,
-        5 => Opcode::WriteImm,
-        6 => Opcode::ReadRequest,
-        7 => Opcode::ReadResponse,
-        8 => Opcode::CmpSwap,
-        9 => Opcode::FetchAdd,
-        10 => Opcode::AtomicResponse,
-        11 => Opcode::Nak,
-        12 => Opcode::AtomicWrite,
-        13 => Opcode::Flush,
-        _ => return None,
-    })
-}
-
 /// Bytes of the extension behind the fixed part, and of the whole header with the base.
 ///
 /// The datapath sizes header fragments with it before the fields are known.
@@ -199,7 +179,7 @@ impl DataHeader {
     pub(super) fn parse(mut r: Reader<'_>) -> Result<Self, WireError> {
         let path = PathId(r.u16()?);
         let route_epoch = r.u8()?;
-        let opcode = opcode(r.u8()?).ok_or(WireError::BadOpcode)?;
+        let opcode = Opcode::from_code(r.u8()?).ok_or(WireError::BadOpcode)?;
         let psn = Psn(r.u32()?);
         let stamp = Stamp(r.u32()?);
         let (flags, dst_qpn) = r.u8_u24()?;

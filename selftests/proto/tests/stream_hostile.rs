@@ -21,30 +21,13 @@ const MTU: u32 = 256;
 const FIRST: u32 = u32::MAX - 3;
 
 fn opcode() -> impl Strategy<Value = Opcode> {
-    prop::sample::select(vec![
-        Opcode::Void,
-        Opcode::Send,
-        Opcode::SendImm,
-        Opcode::SendInv,
-        Opcode::Write,
-        Opcode::WriteImm,
-        Opcode::ReadRequest,
-        Opcode::ReadResponse,
-        Opcode::CmpSwap,
-        Opcode::FetchAdd,
-        Opcode::AtomicResponse,
-        Opcode::Nak,
-    ])
+    let all: Vec<_> = (0..=u8::MAX).filter_map(Opcode::from_code).collect();
+    prop::sample::select(all)
 }
 
 fn code() -> impl Strategy<Value = NakCode> {
-    prop::sample::select(vec![
-        NakCode::Rnr,
-        NakCode::NotReady,
-        NakCode::InvalidRequest,
-        NakCode::RemoteAccess,
-        NakCode::RemoteOperation,
-    ])
+    let all: Vec<_> = (0..=u8::MAX).filter_map(NakCode::from_code).collect();
+    prop::sample::select(all)
 }
 
 /// Mostly numbers that mean something here, at times any.
@@ -156,6 +139,8 @@ fn send_step() -> impl Strategy<Value = SendStep> {
         SendOp::Read,
         SendOp::CmpSwap,
         SendOp::FetchAdd,
+        SendOp::AtomicWrite,
+        SendOp::Flush,
         SendOp::Local,
     ]);
     let len = prop_oneof![20 => 0u32..1_000, 1 => Just(MAX_MSG_LEN + 1)];
@@ -261,8 +246,8 @@ proptest! {
                                 prop_assert!(received < posted);
                                 received += 1;
                             }
-                            Delivery::Atomic { target, .. } => {
-                                prop_assert_eq!(target.va % 8, 0);
+                            Delivery::Atomic { opcode, target, .. } => {
+                                prop_assert!(opcode == Opcode::Flush || target.va % 8 == 0);
                                 let result = if atomic_works {
                                     Ok(1)
                                 } else {
