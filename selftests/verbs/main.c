@@ -61,13 +61,15 @@ void test_add(const char *group, void (*fn)(struct env *, const struct test *), 
 static void add_all(void)
 {
 	tests_data();
+	tests_data_edge();
 	tests_order();
 	tests_error_remote();
 	tests_error_local();
 	tests_error_rnr();
 	tests_error_peer();
 	tests_error_state();
-	tests_qp();
+	tests_qp_state();
+	tests_qp_create();
 	tests_cq();
 	tests_mr();
 	tests_many();

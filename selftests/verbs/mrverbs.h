@@ -272,13 +272,15 @@ void test_add(const char *group, void (*fn)(struct env *, const struct test *),
 #define TEST(group, fn, name)	test_add(group, fn, 0, 0, 0, "%s", name)
 
 void tests_data(void);
+void tests_data_edge(void);
 void tests_order(void);
 void tests_error_remote(void);
 void tests_error_local(void);
 void tests_error_rnr(void);
 void tests_error_peer(void);
 void tests_error_state(void);
-void tests_qp(void);
+void tests_qp_state(void);
+void tests_qp_create(void);
 void tests_cq(void);
 void tests_mr(void);
 void tests_many(void);
