@@ -337,17 +337,12 @@ pub(super) fn push_piece(
     sum: &mut Option<u32>,
 ) -> Result<(), BuildError> {
     // CAST: `usize` is 64 bits wide here.
-    let len = len as usize;
     burst
-        .push_umem(memory, at, len)
+        .push_umem(memory, at, len as usize, sum)
         .map_err(|error| match error {
             EFAULT => BuildError::Protection,
             _ => BuildError::NoRoom,
-        })?;
-    if let Some(sum) = sum {
-        *sum = memory.crc32c(at, len, *sum).map_err(AccessError::from)?;
-    }
-    Ok(())
+        })
 }
 
 /// Data on their way to user memory.

@@ -10,6 +10,7 @@ use super::{
         Account,
         Room, //
     },
+    crc::crc32c,
     page::{
         self,
         PageRef, //
@@ -42,6 +43,10 @@ const LINEAR: u32 = 192;
 /// How much memory is taken at once for bytes that do not fit there.
 const BLOCK: usize = 1024;
 
+/// Pieces of memory up to this length are copied if there is a CRC over them: that costs no more
+/// than a page, and short ones are what others look at while it changes.
+const SHORT: usize = 256;
+
 /// Most bytes of a burst: what a UDP datagram over IPv4 can hold, since a burst travels as one
 /// large datagram as far as possible.
 pub const MAX_LEN: usize = 65_507;
@@ -62,7 +67,8 @@ pub const MAX_PIECES: usize = bindings::MAX_SKB_FRAGS as usize;
 /// begun segment back, and the burst can be sent without it.
 ///
 /// Payload in pages is not copied: the pages are referenced until the packet is freed, and what
-/// is sent is what they contain by then.
+/// is sent is what they contain by then. If they change meanwhile, then a CRC of the payload is wrong;
+/// that of a copy never is, see [`copy_pages`].
 ///
 /// # Invariants
 ///
@@ -72,6 +78,7 @@ pub const MAX_PIECES: usize = bindings::MAX_SKB_FRAGS as usize;
 /// - `header` points to the `header_len` bytes of the current segment's header, in memory of `skb`
 ///   that nobody else has seen.
 ///
+/// [`copy_pages`]: TxBurst::copy_pages
 /// [`push_header`]: TxBurst::push_header
 /// [`push_bytes`]: TxBurst::push_bytes
 /// [`push_page`]: TxBurst::push_page
@@ -91,6 +98,8 @@ pub struct TxBurst {
     segment_len: usize,
     /// The last segment is shorter, so there cannot be another one.
     closed: bool,
+    /// Pages are copied.
+    copies: bool,
 }
 
 // SAFETY: This alone owns the packet, which is memory that belongs to no thread. Charged to a socket it
@@ -117,7 +126,14 @@ impl TxBurst {
             segments: 0,
             segment_len: 0,
             closed: false,
+            copies: false,
         })
+    }
+
+    /// Has what comes from pages from now on copied, too: if it changes while it is under way again
+    /// and again, as memory does that others work on, then it would never arrive with the right CRC.
+    pub fn copy_pages(&mut self) {
+        self.copies = true;
     }
 
     /// Returns the length of all segments, including that of the begun one.
@@ -296,29 +312,51 @@ impl TxBurst {
     }
 
     /// Adds `len` bytes at `at` in a region's memory to the current segment, without a copy
-    /// where the page may be shared.
+    /// where the page may be shared, and to the CRC32C `sum`, if there is one.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` if the burst is full, `EFAULT` if they are not all in the memory, `ENOMEM`.
-    pub fn push_umem(&mut self, umem: &Umem, at: usize, len: usize) -> Result {
+    /// `EMSGSIZE` if the burst is full, `EFAULT` if they are not all in the memory, `EAGAIN` if some
+    /// of that is not there now, `ENOMEM`.
+    pub fn push_umem(
+        &mut self,
+        umem: &Umem,
+        at: usize,
+        len: usize,
+        sum: &mut Option<u32>,
+    ) -> Result {
         self.push_fragments(umem, at, len, |this, fragment| {
-            let Some((page, offset)) = fragment.page() else {
-                return this.push_fragment_copy(fragment);
+            let copied = this.copies || sum.is_some() && fragment.len() <= SHORT;
+            let Some((page, offset)) = fragment.page().filter(|_| !copied) else {
+                return this.push_fragment_copy(fragment, sum);
             };
+            if let Some(sum) = sum {
+                let from = fragment.address().as_ptr().cast_const().cast();
+                // SAFETY: The fragment is so long, and its memory stays during the call. C reads it
+                // as the memory of user space that it is, whatever changes meanwhile.
+                *sum = unsafe { bindings::crc32c(*sum, from, fragment.len()) };
+            }
             // SAFETY: The fragment lies in the page, which stays as long as `umem` lives.
             unsafe { this.push_raw(page.as_ptr(), offset, fragment.len()) }
         })
     }
 
-    /// Adds a copy of `len` bytes at `at` in a region's memory to the current segment: what is
-    /// sent is what they are now.
+    /// Adds a copy of `len` bytes at `at` in a region's memory to the current segment, and to the
+    /// CRC32C `sum`, if there is one: what is sent is what they are now.
     ///
     /// # Errors
     ///
     /// As for [`push_umem`](Self::push_umem).
-    pub fn push_umem_copy(&mut self, umem: &Umem, at: usize, len: usize) -> Result {
-        self.push_fragments(umem, at, len, Self::push_fragment_copy)
+    pub fn push_umem_copy(
+        &mut self,
+        umem: &Umem,
+        at: usize,
+        len: usize,
+        sum: &mut Option<u32>,
+    ) -> Result {
+        self.push_fragments(umem, at, len, |this, fragment| {
+            this.push_fragment_copy(fragment, sum)
+        })
     }
 
     fn push_fragments(
@@ -340,12 +378,16 @@ impl TxBurst {
         Ok(())
     }
 
-    fn push_fragment_copy(&mut self, fragment: &Fragment) -> Result {
+    fn push_fragment_copy(&mut self, fragment: &Fragment, sum: &mut Option<u32>) -> Result {
         let mut done = 0;
         while done < fragment.len() {
             let n = (fragment.len() - done).min(BLOCK);
             // SAFETY: The fragment is so long, and its memory stays during the call.
-            unsafe { self.push_copy(fragment.address().as_ptr().add(done), n)? };
+            let copy = unsafe { self.push_copy(fragment.address().as_ptr().add(done), n)? };
+            if let Some(sum) = sum {
+                // SAFETY: The copy is `n` bytes, which are the packet's alone.
+                *sum = crc32c(*sum, unsafe { core::slice::from_raw_parts(copy, n) });
+            }
             done += n;
         }
         Ok(())

@@ -100,6 +100,7 @@ static void add_all(void)
 	tests_dv_device();
 	tests_dv_order();
 	tests_migrate();
+	tests_changing();
 }
 
 static bool selected(const struct test *test, const char *part, const char *without,

@@ -311,6 +311,7 @@ void tests_dv(void);
 void tests_dv_device(void);
 void tests_dv_order(void);
 void tests_migrate(void);
+void tests_changing(void);
 
 /* Commands that shell tests use; each returns the exit status. */
 int cmd_soak(int argc, char **argv);

@@ -123,7 +123,12 @@ impl<'a> Sender<'a> {
     ) -> Result<(), BuildError> {
         let fresh = self.burst.is_none();
         if fresh {
-            self.burst = Some(TxBurst::new().map_err(|_| BuildError::NoRoom)?);
+            let mut burst = TxBurst::new().map_err(|_| BuildError::NoRoom)?;
+            if self.again && place.with_crc() {
+                // It may be that it has changed each time that it was under way.
+                burst.copy_pages();
+            }
+            self.burst = Some(burst);
             self.closed = false;
             self.first = content.size();
         }

@@ -112,6 +112,13 @@ impl ConnInner {
     }
 }
 
+impl Place {
+    /// Whether the packet is to have a CRC.
+    pub(super) fn with_crc(&self) -> bool {
+        self.with_crc
+    }
+}
+
 /// Writes one packet as a segment of a burst.
 pub(super) fn write_packet(
     burst: &mut TxBurst,

@@ -385,27 +385,26 @@ impl Ud {
         let mut buf = [0u8; DATAGRAM_LEN];
         message.header.emit(&mut buf).ok_or(PushError::NoRoom)?;
         burst.push_header(&buf)?;
-        let mut sum = crc::crc32c(wire_crc::CRC_SEED, &buf);
+        let mut sum = Some(crc::crc32c(wire_crc::CRC_SEED, &buf));
         match message.payload {
             Payload::Inline(data) => {
-                sum = crc::crc32c(sum, data);
+                sum = sum.map(|sum| crc::crc32c(sum, data));
                 burst.push_bytes(data)?;
             }
             Payload::List(list) => {
                 list.walk(0, message.len.into(), |sge| {
                     self.endpoint.with_local(self.pd, &sge, 0, |memory, at, n| {
                         // CAST: `usize` is 64 bits wide here.
-                        let n = n as usize;
-                        burst.push_umem_copy(memory, at, n)?;
-                        // If a process changes its memory in between, then the receiver drops it.
-                        sum = memory.crc32c(at, n, sum)?;
+                        burst.push_umem_copy(memory, at, n as usize, &mut sum)?;
                         Ok::<(), PushError>(())
                     })
                 })
                 .ok_or(PushError::Protection)??;
             }
         }
-        burst.patch_header(CRC_OFFSET, &wire_crc::finish(sum).to_be_bytes())?;
+        if let Some(sum) = sum {
+            burst.patch_header(CRC_OFFSET, &wire_crc::finish(sum).to_be_bytes())?;
+        }
         burst.segment_end()?;
         Ok(())
     }

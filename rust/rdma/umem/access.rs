@@ -148,21 +148,6 @@ impl Umem {
         result
     }
 
-    /// Returns what the CRC32C `crc` becomes when `len` bytes at `off` follow; see
-    /// [`crc32c`](crate::net::crc::crc32c).
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` if they are not all inside.
-    pub fn crc32c(&self, off: usize, len: usize, mut crc: u32) -> Result<u32> {
-        self.for_each_piece(off, len, false, |address, _, n| {
-            // SAFETY: `for_each_piece()` gives addresses that are valid for that many bytes.
-            // C reads them as the memory of user space that it is, whatever changes meanwhile.
-            crc = unsafe { bindings::crc32c(crc, address.cast_const().cast(), n) };
-        })?;
-        Ok(crc)
-    }
-
     /// Returns the 64-bit word at `off` for atomic access.
     fn word(&self, off: usize) -> Result<*mut u64> {
         let place = self.locate(off, size_of::<u64>(), true)?;
