@@ -105,7 +105,7 @@ test: ## build, check, the quicker selftests in the VM
 
 .PHONY: nightly
 # In the kernel that checks itself: more takes hours there.
-DEBUG_TESTS := kunit malformed verbs_cq verbs_error verbs_mr verbs_order verbs_qp
+DEBUG_TESTS := kunit malformed nomem verbs_cq verbs_error verbs_mr verbs_order verbs_qp
 nightly: ## as test, with every selftest and long simulations, some in the debug kernel, rdma-core
 	$(Q)TEST= METAROCE_SEEDS=$${METAROCE_SEEDS:-10} VM_TIMEOUT=$${VM_TIMEOUT:-10800} \
 		RDMA_CORE=y DEBUG_TESTS='$(DEBUG_TESTS)' tools/ci/test

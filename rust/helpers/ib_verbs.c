@@ -143,7 +143,8 @@ u32 metaroce_gid_attr_ifindex(const struct ib_gid_attr *attr)
  */
 void *metaroce_vmalloc_shared(size_t size)
 {
-	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	/* Whoever asked for as much is told; the log is not theirs to fill. */
+	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
 }
 
 int metaroce_map_shared(struct vm_area_struct *vma, void *addr, size_t size)
