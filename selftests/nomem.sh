@@ -19,7 +19,8 @@ range() {
 
 address_of() { awk -v name="$1" '$3 == name { print $1; exit }' /proc/kallsyms; }
 
-# refuse PERCENT, until refuse_end
+# refuse PERCENT [OF_EVERY], until refuse_end: so many of every 100 allocations, or of 100 times
+# OF_EVERY
 refuse() {
 	local code
 
@@ -35,6 +36,7 @@ refuse() {
 	echo 0 >$FAILSLAB/verbose
 	echo $MANY >$FAILSLAB/times
 	defer "echo 0 >$FAILSLAB/probability"
+	echo "${2:-1}" >$FAILSLAB/interval
 	echo "$1" >$FAILSLAB/probability
 }
 
@@ -78,7 +80,8 @@ test_devices() {
 	defer "rm -f $SCRATCH/attempt.$$"
 	defer links_down
 	for ((i = 0; i < 30; i++)); do
-		refuse $((i % 6 + 1))
+		# A device takes hundreds of allocations.
+		refuse 1 $((i % 10 * 10 + 1))
 		if attempt link_new "$NS_A" "$DEV_A" p0; then
 			attempt link_new "$NS_A" "$DEV_A" p1
 			rdma link del "$DEV_A" || fail "cannot delete"
@@ -90,7 +93,7 @@ test_devices() {
 	[ $worked != 0 ] || fail "never worked"
 	[ $refused != 0 ] || fail "never refused"
 	links_over 0 1
-	as_before
+	check_traffic
 }
 
 # Each test of the group may fail, but ends, and leaves nothing.
