@@ -41,10 +41,10 @@ test_memory_becomes_a_link_under_way() {
 	soak_bg -q 4 -d 8 -m 100000
 	for _ in 1 2 3; do
 		before=$(counter "$DEV_B" rx_local)
-		wait_for "packets from memory" more_than "$DEV_B" rx_local "$before"
+		wait_for "packets from memory" more_than "$before" counter "$DEV_B" rx_local
 		tx_checksums off
 		before=$(($(counter "$DEV_B" rx_packets) + 500))
-		wait_for "packets from a link" more_than "$DEV_B" rx_packets "$before"
+		wait_for "packets from a link" more_than "$before" counter "$DEV_B" rx_packets
 		soak_alive
 		tx_checksums on
 	done
@@ -78,8 +78,6 @@ test_data_that_change_arrive() {
 	changing much
 	[ "$(dropped)" -gt 0 ] || fail "nothing has changed on its way"
 }
-
-more_than() { [ "$(counter "$1" "$2")" -gt "$3" ]; }
 
 ktap_run_all \
 	test_data_in_memory_need_no_CRC \
