@@ -19,9 +19,8 @@ range() {
 
 address_of() { awk -v name="$1" '$3 == name { print $1; exit }' /proc/kallsyms; }
 
-# refuse PERCENT [OF_EVERY], until refuse_end: so many of every 100 allocations, or of 100 times
-# OF_EVERY
-refuse() {
+# What is refused, once that is so: what the module asks for, also where one has to wait.
+choose_module() {
 	local code
 
 	modprobe "$MODULE"
@@ -34,16 +33,24 @@ refuse() {
 	echo 32 >$FAILSLAB/stacktrace-depth
 	echo N >$FAILSLAB/ignore-gfp-wait
 	echo 0 >$FAILSLAB/verbose
+}
+
+# refuse PERCENT [OF_EVERY], until refuse_none: so many of every 100 allocations, or of 100 times
+# OF_EVERY
+refuse() {
+	defer refuse_none
 	echo $MANY >$FAILSLAB/times
-	defer "echo 0 >$FAILSLAB/probability"
 	echo "${2:-1}" >$FAILSLAB/interval
 	echo "$1" >$FAILSLAB/probability
 }
 
+refuse_none() { echo 0 >$FAILSLAB/probability; }
+
+# Ends it, and tells how many were refused; some must have been.
 refuse_end() {
 	local refused
 
-	echo 0 >$FAILSLAB/probability
+	refuse_none
 	refused=$((MANY - $(cat $FAILSLAB/times)))
 	echo "$refused allocations refused"
 	[ $refused -gt 0 ] || fail "no allocation was refused"
@@ -86,7 +93,7 @@ test_devices() {
 			attempt link_new "$NS_A" "$DEV_A" p1
 			rdma link del "$DEV_A" || fail "cannot delete"
 		fi
-		echo 0 >$FAILSLAB/probability
+		refuse_none
 		wait_for "$DEV_A gone" link_gone "$DEV_A"
 	done
 	echo "$worked times added, $refused times refused"
@@ -134,6 +141,7 @@ test_traffic() {
 	as_before
 }
 
+choose_module
 ktap_run_all \
 	test_devices \
 	test_queue_pairs \
