@@ -38,9 +38,11 @@ memory_left() {
 	echo scan >$KMEMLEAK
 	echo scan >$KMEMLEAK
 	# Not what is the kernel's own: a failed UVERBS_METHOD_GET_CONTEXT keeps its reference to the
-	# task (7.3 frees the context without rdma_restrack_put()).
-	awk 'function told() { if (object && (mm || !task)) printf "%s", object }
-		/^unreferenced object/ { told(); object = "left: "; task = mm = 0 }
+	# task (7.3 frees the context without rdma_restrack_put()), and a failed insertion into the
+	# radix tree of uverbs_alloc_api() leaves empty nodes there.
+	awk 'function told() { if (object && !api && (mm || !task)) printf "%s", object }
+		/^unreferenced object/ { told(); object = "left: "; api = task = mm = 0 }
+		/ uverbs_alloc_api\+/ { api = 1 }
 		/ copy_process\+/ { task = 1 }
 		/ dup_mm\+/ { mm = 1 }
 		{ object = object $0 "\n" }
